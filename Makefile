@@ -7,13 +7,13 @@
 BIN := .venv/bin
 BENCHMARKS = $(shell grep -l __main__ benchmarks/*.py | xargs -n 1 basename | sed 's/\.py$$//') chaos
 WORKERS ?= 2
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 QUICK = -m "not models and not slow" --hypothesis-profile check
 export PYTHON
 # Without bytecode on disk, pytest rewrites the assertions of all tests anew in each run and each process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve check quick test coverage lint checked docs-check clients format bench clean
+.PHONY: help serve check quick test coverage lint checked docs docs-check clients format bench clean
 
 help:
 	@echo "make serve   install, pull the models of models.toml, serve on http://127.0.0.1:8080"
@@ -22,6 +22,7 @@ help:
 	@echo "make coverage  lines and branches that the tests of make check run, as a table"
 	@echo "make lint    ruff, mypy and the check of plain English"
 	@echo "make docs-check  dead links; runs every block of README.md and docs/quickstart.md"
+	@echo "make docs    build the pages of docs/ as a site, in site/"
 	@echo "make clients  install clients of other makers, run them against a server, write docs/clients.md"
 	@echo "make format  let ruff rewrite the sources"
 	@echo "make bench   run the benchmarks; tables and pictures go to docs/"
@@ -61,6 +62,9 @@ checked:
 	$(BIN)/mypy
 	$(BIN)/python tools/prose.py
 
+docs:
+	@sh tools/site.sh
+
 docs-check:
 	@sh tools/install.sh dev
 	@$(BIN)/python tools/docs_check.py
@@ -81,5 +85,5 @@ bench:
 		echo "$$name"; $(BIN)/python -m benchmarks.$$name || status=1; done; exit $$status
 
 clean:
-	rm -rf .venv .venv-clients build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
+	rm -rf .venv .venv-clients .venv-docs site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -134,7 +134,7 @@ def measure(folder: Path, files: Mapping[str, Path], options: argparse.Namespace
     root, _ = linked(folder / "device", ("whisper-tiny.en", "hibari"))
     log, config = folder / "log.json", folder / "models.toml"
     config.write_text("\n".join(_tables(files)), encoding="utf-8")
-    environ = {"EDGESERVE_MODELS_DIR": str(root), "EDGESERVE_LOG_JSON": "true", "EDGESERVE_LOG_LEVEL": "info"}
+    environ = {"EDGESERVE_MODELS_DIR": str(root), "EDGESERVE_LOG_FORMAT": "json", "EDGESERVE_LOG_LEVEL": "info"}
     reads = {model: turns_report.page_in(path) for model, path in files.items()}
     with contextlib.ExitStack() as stack:
         launcher: Sequence[str] = ()

@@ -83,7 +83,7 @@ def switches(run: Run) -> list[Switch]:
     request is there."""
     found, left = list[Switch](), set[str]()
     for line in run.lines:
-        if moved := MOVED.search(line["message"]):
+        if moved := MOVED.search(line["msg"]):
             left.add(_id(moved["name"]))
         if (climbed := _climb(line)) is None:
             continue
@@ -120,8 +120,8 @@ def _began(run: Run, one: Any) -> float:
 
 def _climb(line: Mapping[str, Any]) -> tuple[float, str, float] | None:
     """Time of a way up to hot, its model, and its seconds; None for a line about something else."""
-    climbed = CLIMBED.search(line["message"])
-    return (_seconds(line["time"]), _id(climbed["name"]), float(climbed["seconds"])) if climbed else None
+    climbed = CLIMBED.search(line["msg"])
+    return (_seconds(line["ts"]), _id(climbed["name"]), float(climbed["seconds"])) if climbed else None
 
 
 def _id(name: str) -> str:
@@ -158,7 +158,7 @@ def write(run: Run, *, trial: bool) -> int:
     ]
     print(*tables, *verdict, sep="\n")
     if trial:
-        print(*(f"{_seconds(line['time']) - run.began:8.3f} {line['message']}" for line in run.lines), sep="\n")
+        print(*(f"{_seconds(line['ts']) - run.began:8.3f} {line['msg']}" for line in run.lines), sep="\n")
     else:
         _page(run, done, tables, verdict)
     met = not refused and share <= TARGET_SHARE and percentile(above, 0.95) <= TARGET_SWITCH

@@ -8,11 +8,14 @@ from typing import Any
 
 import edgeserve
 from edgeserve.clients import LOOPBACK, client_of
+from edgeserve.system.addresses import own_addresses
 
 log = logging.getLogger("edgeserve.server")
 
 KIND = "_wyoming._tcp.local."
 """Type of the service, which Home Assistant looks for."""
+WEB = {"http": "_http._tcp.local.", "https": "_https._tcp.local."}
+"""Types of the port for HTTP, by its scheme."""
 
 
 def addresses(host: str) -> list[str]:
@@ -26,14 +29,15 @@ def addresses(host: str) -> list[str]:
     except OSError as error:
         log.info("this machine does not know its own addresses: %s", error)
         return []
-    return sorted({str(one[4][0]) for one in found if client_of(str(one[4][0])) != LOOPBACK})
+    named = sorted({str(one[4][0]) for one in found if client_of(str(one[4][0])) != LOOPBACK})
+    return named or own_addresses()  # Debian lets a machine's name stand for a loopback address
 
 
 class Announcement:
-    """Announces a port once, if other machines can reach it."""
+    """Announces a port once, if other machines can reach it. ``kind``: type of the service."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._host, self._port = host, port
+    def __init__(self, host: str, port: int, kind: str = KIND) -> None:
+        self._host, self._port, self._kind = host, port, kind
         self._zeroconf: Any = None
 
     async def begin(self) -> None:
@@ -48,8 +52,8 @@ class Announcement:
             return
         name = socket.gethostname().partition(".")[0] or "edgeserve"
         service = AsyncServiceInfo(
-            KIND,
-            f"edgeserve-{name}.{KIND}",
+            self._kind,
+            f"edgeserve-{name}.{self._kind}",
             port=self._port,
             parsed_addresses=found,
             properties={"version": edgeserve.__version__},
@@ -58,7 +62,7 @@ class Announcement:
         try:
             self._zeroconf = AsyncZeroconf()
             await self._zeroconf.async_register_service(service, allow_name_change=True)
-        except (OSError, RuntimeError) as error:
+        except Exception as error:  # zeroconf has errors of its own, and none of them may stop the server
             log.warning("not announced in the network: %s", error)
 
     async def end(self) -> None:

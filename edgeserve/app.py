@@ -15,7 +15,11 @@ from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.routes import exception_handlers, middleware, routes
 from edgeserve.config import Config, ServerSettings
 from edgeserve.errors import ConfigError
+from edgeserve.figures.spans import NoTraces, Traces
+from edgeserve.keys.ring import Keyring
 from edgeserve.manage.manager import Manager, Means, idle_policy
+from edgeserve.models.store import Store
+from edgeserve.own_files import keys_path
 from edgeserve.parts import Makers, Parts
 from edgeserve.residency.monitor import Monitor
 from edgeserve.residency.pool import Pool
@@ -34,7 +38,6 @@ def _limits(server: ServerSettings) -> Limits:
         remote_images=server.remote_images,
         remote_image_hosts=server.remote_image_hosts,
         unknown_fields=server.unknown_fields,
-        api_key=server.api_key,
     )
 
 
@@ -52,45 +55,64 @@ def own_names(host: str) -> set[str]:
     return {site.name, site.name.partition(".")[0]} if site and not site.is_address else set()
 
 
-def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
+def keyring(config: Config, store: Store) -> Keyring:
+    """The keys of the settings and of their file. Raises ConfigError."""
+    return Keyring(config.server.api_key, keys_path(config, store))
+
+
+def build(
+    config: Config,
+    pool: Pool,
+    means: Means | None = None,
+    traces: Traces | None = None,
+    ring: Keyring | None = None,
+) -> Starlette:
     """The application. Its lifespan starts the governor and the monitor, and closes all engines at the end.
 
-    ``means`` to manage the server while it runs; without them its models stay as they are. Raises ConfigError.
+    ``means`` to manage the server while it runs; without them its models stay as they are. ``traces``: takes the spans
+    of requests, and is closed at the end. ``ring``: the keys in force; None: those that the settings name. Raises
+    ConfigError.
     """
     limits, means = _limits(config.server), means or Means.none(config)
+    ring = ring or keyring(config, means.store)
     monitor = Monitor(lambda: pool.gates.values(), pool.governor, idle_policy(config), pool.idle)
     manager = Manager(config, pool, monitor, means)
     parts = Parts(Makers(config, pool, limits, means.store).table())
 
-    @contextlib.asynccontextmanager
-    async def lifespan(application: Starlette) -> AsyncIterator[None]:
-        pool.governor.start()
-        monitor.start()
-        try:
-            yield
-        finally:
-            parts.close()
-            parts.used("sessions", lambda sessions: sessions.close())
-            await asyncio.to_thread(parts.used, "pulls", lambda pulls: pulls.stop())
-            await asyncio.to_thread(monitor.stop)
-            await asyncio.to_thread(pool.governor.stop)
-            await asyncio.to_thread(parts.used, "sound_files", lambda files: files.close())
-            await asyncio.to_thread(parts.used, "picture_files", lambda files: files.close())
-            await pool.stop()
-            await manager.stop()
-
     application = Starlette(
         routes=routes(),
-        middleware=middleware(limits, _rules(config)),
+        middleware=middleware(limits, _rules(config), ring, pool.figures, traces or NoTraces()),
         exception_handlers=exception_handlers(),
-        lifespan=lifespan,
+        lifespan=lambda application: _lifespan(parts, traces),
     )
     application.router.redirect_slashes = False  # api/paths.py has taken the last slash: it would come again for ever
     application.state = parts
     application.state.pool = pool
     application.state.manager = manager
     application.state.monitor = monitor
+    application.state.llamacpp_metrics = config.server.llamacpp_metrics
     application.state.begin_end = lambda: parts.used("pulls", lambda pulls: pulls.stop(0))
     application.state.limits = limits
     application.state.memory_total = lambda: pool.governor.probe.latest().total
     return application
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(parts: Parts, traces: Traces | None) -> AsyncIterator[None]:
+    pool, monitor = parts.pool, parts.monitor
+    pool.governor.start()
+    monitor.start()
+    try:
+        yield
+    finally:
+        parts.close()
+        parts.used("sessions", lambda sessions: sessions.close())
+        await asyncio.to_thread(parts.used, "pulls", lambda pulls: pulls.stop())
+        await asyncio.to_thread(monitor.stop)
+        await asyncio.to_thread(pool.governor.stop)
+        await asyncio.to_thread(parts.used, "sound_files", lambda files: files.close())
+        await asyncio.to_thread(parts.used, "picture_files", lambda files: files.close())
+        await pool.stop()
+        await parts.manager.stop()
+        if traces is not None:
+            await asyncio.to_thread(traces.close)

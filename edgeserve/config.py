@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from edgeserve.clients import LOOPBACK, client_of
+from edgeserve.credentials import with_credentials
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import ALL_JOBS, INFO, MODELS, Job
 from edgeserve.memory.policy import MemoryPolicy, read_policy
@@ -35,8 +36,17 @@ class ServerSettings:
     wyoming: int = key(0, env="WYOMING", low=1, high=65_535, special={0: "off"})
     """Port for Wyoming."""
     api_key: str = key("", env="API_KEY", secret=True)
+    keys_file: str = key("", env="KEYS_FILE")
+    tls: Literal["off", "self-signed"] = key("off", env="TLS")
+    """A certificate that the server makes; ``tls_cert`` names another one."""
+    tls_cert: str = key("", env="TLS_CERT")
+    tls_key: str = key("", env="TLS_KEY")
+    idle_exit: float = key(0.0, env="IDLE_EXIT", low=1, special={0: "never"})
+    """Seconds without a request after which the server ends."""
     log_level: str = key("info", env="LOG_LEVEL", choices=("debug", "info", "warning", "error"))
-    log_json: bool = key(False, env="LOG_JSON")
+    log_format: Literal["plain", "json"] = key("plain", env="LOG_FORMAT")
+    llamacpp_metrics: bool = key(False, env="LLAMACPP_METRICS")
+    """Show llama-server's names in ``GET /metrics``, too."""
     drain_seconds: float = key(10.0, env="DRAIN_SECONDS", low=0)
     queue_limit: int = key(8, env="QUEUE_LIMIT", low=0)
     max_body_mb: int = key(32, env="MAX_BODY_MB", low=1)
@@ -60,6 +70,11 @@ class ServerSettings:
     unknown_fields: Literal["ignore", "refuse"] = key("ignore", env="UNKNOWN_FIELDS")
     unknown_models: Literal["auto", "default", "refuse"] = key("auto", env="UNKNOWN_MODELS")
     """Answer to the name of a model that is not here."""
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether the port for HTTP speaks TLS."""
+        return bool(self.tls_cert) or self.tls != "off"
 
     @property
     def stand_ins(self) -> bool:
@@ -132,6 +147,7 @@ def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping
         path   the file; None: $EDGESERVE_CONFIG, else ./models.toml if it exists
     """
     given = {name: value for name, value in (flags or {}).items() if value is not None}
+    environ = with_credentials(environ)
     path = path or _named(environ) or _beside()
     source, document = _parse(path) if path else (NO_FILE, {})
     reader = Reader(source, environ, given, tables())
@@ -145,6 +161,10 @@ def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping
     if not server.api_key.isprintable() or " " in server.api_key:
         label = source.label("server", "api_key")
         raise ConfigError(f"{label}, or its variable: expected visible characters without spaces")
+    if server.tls_key and not server.tls_cert:
+        raise ConfigError(f"{source.label('server', 'tls_key')} needs tls_cert, the certificate of this key")
+    if server.tls_cert and server.tls != "off":
+        raise ConfigError(f"{source.label('server', 'tls')} = {server.tls!r} and tls_cert: give one of them")
     return Config(
         server=server,
         residency=ResidencySettings(**reader.read(ResidencySettings, "residency", document.get("residency", {}))),

@@ -77,6 +77,13 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
+    @property
+    def working(self) -> bool:
+        """Whether the server works for a connection, or a client has begun a request."""
+        now = self.clock()
+        waits = (one.idle(now) for one in self._open)
+        return any(one is None or one[0] > BETWEEN for one in waits)
+
     def admit(self, one: Connection) -> bool:
         """Count a new connection, and close an idle one if its place is needed. False: there is no place."""
         client = client_of(one.peer)

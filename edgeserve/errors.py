@@ -9,13 +9,14 @@ The tree of errors:
     │   ├── TooLarge              a body, an image or an audio beyond the limit
     │   └── NotSupported          it asks for what this server, or this model, does not have
     ├── Unauthorized              no key or a wrong one
-    ├── Forbidden                 a browser page of another site asks, or asks by a foreign name
+    ├── Forbidden                 a page of another site asks, a foreign name is asked for, or the key may not ask this
     ├── NotFound                  no such route or session
     │   └── ModelNotFound         no model of this name is served
     ├── RequestTimeout            the client did not send in time; the text says what was awaited
     ├── InUse                     a model is served, or changes now, and cannot be removed or changed
     ├── NotConfigured             the engine is not listed in models.toml
     ├── Busy                      the queue is full; ``retry_after`` says when to come back
+    ├── TooManyRequests           a limit of the client's key is reached; ``retry_after`` says when to come back
     ├── ShuttingDown              the server is draining
     ├── DoesNotFit                the model cannot be held inside the memory budget
     ├── MemoryPressure            memory ran critical while the answer was being made
@@ -126,6 +127,10 @@ class NotConfigured(EdgeserveError):
 
 class Busy(EdgeserveError):
     code = "queue_full"
+
+
+class TooManyRequests(EdgeserveError):
+    code = "rate_limit_exceeded"
 
 
 class ShuttingDown(EdgeserveError):

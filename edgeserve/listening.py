@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import socket
@@ -17,16 +18,27 @@ FREE = {"--port": ", or 0 for a free one"}
 """Words about port 0, by the flags that take it."""
 
 
-def check_open(config: Config, bound: str, *, insecure: bool) -> None:
-    """Raises ConfigError when other machines could use the server without a key, unless ``insecure`` allows it."""
-    if config.server.api_key or is_loopback(bound):
+def check_open(bound: str, *, locked: bool, insecure: bool) -> None:
+    """Raises ConfigError when other machines could use the server without a key, unless ``insecure`` allows it.
+
+    ``locked``: whether the server demands a key.
+    """
+    if locked or is_loopback(bound):
         return
     if not insecure:
         raise ConfigError(
             f"listening on {bound} without a key would let whoever reaches this machine use it: set EDGESERVE_API_KEY "
-            f"(or api_key under [server] in models.toml), or say with --insecure that it is wanted"
+            f"(or api_key under [server] in models.toml), make a key with `edgeserve key add`, or say with --insecure "
+            f"that it is wanted"
         )
-    log.warning("listening on %s without api_key: whoever reaches this machine can use it", bound)
+    log.warning("listening on %s without a key: whoever reaches this machine can use it", bound)
+
+
+def check(config: Config, *, locked: bool, insecure: bool) -> None:
+    """Raises ConfigError for an address that cannot be bound now, and for one that needs a key."""
+    with contextlib.closing(listen(config.server.host, config.server.port)) as listener:
+        if not insecure:
+            check_open(listener.getsockname()[0], locked=locked, insecure=False)
 
 
 def listen(host: str, port: int, flag: str = "--port") -> socket.socket:
@@ -47,6 +59,6 @@ def listen(host: str, port: int, flag: str = "--port") -> socket.socket:
     return listener
 
 
-def address(listener: socket.socket) -> str:
+def address(listener: socket.socket, scheme: str = "http") -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -1,4 +1,4 @@
-"""Log lines for people or, with ``log_json``, one JSON object a line. Each line names its request.
+"""Log lines for people or, with ``log_format = "json"``, one JSON object a line. Each line names its request.
 
 Messages hold text of clients: a path, a field. So every line escapes characters that would begin another line, colour
 a terminal or turn the direction of writing.
@@ -13,12 +13,15 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, TextIO
 
 request_id: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", default="-")
 """Id of the request, or "-" outside of a request. The gate passes it to the engine's worker thread."""
-
+NOTHING: Mapping[str, object] = MappingProxyType({})
+about: contextvars.ContextVar[Mapping[str, object]] = contextvars.ContextVar("about", default=NOTHING)
+"""Keys of every line of the request in JSON: its trace, and the model that it asks. They may grow meanwhile."""
 
 Kind = tuple[str, int, str, type[BaseException] | None]
 CONTROL = re.compile(
@@ -41,12 +44,16 @@ def escaped(text: str) -> str:
 
 
 class PlainFormatter(logging.Formatter):
-    default_time_format = "%H:%M:%S"
+    """Local time; in brackets the request, and the trace that it belongs to."""
+
+    default_time_format = "%Y-%m-%d %H:%M:%S"
 
     def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)-7s %(name)s [%(request_id)s] %(message)s")
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s [%(request_id)s%(trace)s] %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        trace = getattr(record, "about", NOTHING).get("trace_id")
+        record.trace = f" {trace}" if trace else ""
         return escaped(shortened(super().formatMessage(record)))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
@@ -55,13 +62,17 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
+    """One object a line. ``figures`` of a record are keys of their own (docs/metrics.md)."""
+
     def format(self, record: logging.LogRecord) -> str:
         line = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "ts": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "request_id": getattr(record, "request_id", "-"),
-            "message": shortened(record.getMessage()),
+            "msg": shortened(record.getMessage()),
+            **getattr(record, "about", NOTHING),
+            **getattr(record, "figures", NOTHING),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
@@ -118,7 +129,7 @@ class FoldingHandler(logging.StreamHandler[TextIO]):
         super().__init__(stream)
         self.folding = folding or Folding()
         self.addFilter(self.folding)
-        self.addFilter(_add_request_id)
+        self.addFilter(add_request)
 
     def tell(self) -> None:
         """Log how many lines of each kind were suppressed."""
@@ -133,15 +144,19 @@ def tell_repeated() -> None:
             handler.tell()
 
 
-def _add_request_id(record: logging.LogRecord) -> bool:
-    record.request_id = request_id.get()
+def add_request(record: logging.LogRecord) -> bool:
+    """A filter that tells each record of its request."""
+    record.request_id, record.about = request_id.get(), dict(about.get())
     return True
 
 
-def configure(level: str, *, as_json: bool = False) -> None:
-    """Send all log lines of ``level`` and above to stderr. The process calls this once."""
+FORMATS: Mapping[str, type[logging.Formatter]] = MappingProxyType({"plain": PlainFormatter, "json": JsonFormatter})
+
+
+def configure(level: str, form: str = "plain") -> None:
+    """Send all log lines of ``level`` and above to stderr, in a form of ``FORMATS``. The process calls this once."""
     handler = FoldingHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if as_json else PlainFormatter())
+    handler.setFormatter(FORMATS[form]())
     logging.getLogger().handlers[:] = [handler]
     set_level(level)
 

@@ -43,10 +43,10 @@ class Parts(State):
                     setattr(self, name, self._makers[name]())
         return super().__getattr__(name)
 
-    def used(self, name: str, act: Callable[[Any], object]) -> None:
-        """Act on a part, unless nobody has used it yet."""
-        if (part := self._state.get(name)) is not None:
-            act(part)
+    def used(self, name: str, act: Callable[[Any], Any]) -> Any:
+        """Act on a part and give the result; None where nobody has used the part yet."""
+        part = self._state.get(name)
+        return None if part is None else act(part)
 
     def close(self) -> None:
         """From now on, no part is made."""
@@ -66,6 +66,7 @@ class Makers:
             "sessions": self._sessions,
             "places": self._places,
             "listeners": self._listeners,
+            "sound_turns": self._sound_turns,
             "responses": self._responses,
             "pulls": self._pulls,
             "sound_files": self._sound_files,
@@ -93,6 +94,11 @@ class Makers:
         from edgeserve.api.realtime.places import Places
 
         return Places(LISTENERS, "streams of the memory feed", "close one and try again")
+
+    def _sound_turns(self) -> Any:
+        from edgeserve.talk.pace import Turns
+
+        return Turns()
 
     def _responses(self) -> Any:
         from edgeserve.api.responses.store import ResponseStore

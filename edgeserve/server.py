@@ -5,50 +5,49 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import functools
 import logging
 import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
-from types import FrameType
-from typing import Any
+from types import FrameType, MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
-import uvicorn
 from starlette.applications import Starlette
-from uvicorn.config import Config as UvicornConfig
 from uvicorn.server import Server as UvicornServer
 
-from edgeserve import app, conversations, exposure, logs
+from edgeserve import activation, app, conversations, exposure, logs
+from edgeserve.activity import Activity, Used
 from edgeserve.assembly import assemble
+from edgeserve.attendants import Attendant
 from edgeserve.config import Config, ServerSettings
 from edgeserve.connections import (
-    ACCEPTED_AT_ONCE,
     LOOK_SECONDS,
     Connections,
     Patience,
     most,
     raise_descriptors,
 )
+from edgeserve.doorway import make_doorway
 from edgeserve.ending import LastResort
 from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
+from edgeserve.figures.collecting import collecting
 from edgeserve.listening import address, check_open, listen
-from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.manage.manager import Means
 from edgeserve.models.store import Store
 from edgeserve.ports import Port, further
-from edgeserve.protocols.http import HttpConnection
 from edgeserve.protocols.reading import Reading
+from edgeserve.protocols.uvicorn_config import uvicorn_config
 from edgeserve.residency.pool import Pool
 from edgeserve.system import heap, turns
 from edgeserve.system.hangup import has_terminal
 
-log = logging.getLogger("edgeserve.server")
+if TYPE_CHECKING:
+    from edgeserve.tls.certificate import Certificate
 
-# Uvicorn's lifespan asks the package for it. The package would import its command line, and 1.6 MB with it.
-uvicorn.Config = UvicornConfig  # type: ignore[misc]
+log = logging.getLogger("edgeserve.server")
 
 LAST_WORDS_SECONDS = 5.0
 """Time after the drain time in which streams tell their clients that they were cut."""
@@ -70,6 +69,7 @@ def serve(
     *,
     insecure: bool = False,
     read: Callable[[], Config] | None = None,
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code.
 
@@ -77,11 +77,12 @@ def serve(
         on_ready  gets the address when the server accepts requests
         insecure  other machines may use the server without a key
         read      reads the settings again for a reload; None: they stay as they are
+        environ   variables of systemd: sockets, and where to tell the state of the service
 
     Raises ConfigError for an address that cannot be bound, and for one that needs a key; and the errors of building
     and mapping the engines.
     """
-    logs.configure(config.server.log_level, as_json=config.server.log_json)
+    logs.configure(config.server.log_level, config.server.log_format)
     for line in exposure.warnings(config):
         log.warning("%s", line)
     turns.shorten()
@@ -92,22 +93,23 @@ def serve(
     connections = Connections(most(config.server.max_connections, raise_descriptors()))
     patience = Patience(write=config.server.write_timeout)
     with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(contextlib.closing(listen(config.server.host, config.server.port)))
-        check_open(config, listener.getsockname()[0], insecure=insecure)
+        listeners = activation.listeners(environ) or [listen(config.server.host, config.server.port)]
+        for one in listeners:
+            stack.enter_context(contextlib.closing(one))
+        ring = app.keyring(config, store)
+        for one in listeners:
+            check_open(one.getsockname()[0], locked=ring.required, insecure=insecure)
+        doorway = make_doorway(config, store, listeners[0], environ)
         preload = [model for model, settings in config.models.items() if settings.preload]
-        application = app.build(config, pool, means)
-        server = Server(application, pool, config.server.drain_seconds, preload, connections, patience)
+        application = app.build(config, pool, means, collecting(os.environ), ring)
+        server = Server(
+            application, pool, config.server.drain_seconds, preload, connections, patience, doorway.certificate
+        )
+        server.attendants = doorway.attendants
         server.ports = stack.enter_context(further(config, application.state, insecure=insecure))
-        server.on_ready = lambda: on_ready(address(listener))
-        asyncio.run(server.serve(sockets=[listener]))
+        server.on_ready = lambda: on_ready(address(listeners[0], doorway.scheme))
+        asyncio.run(server.serve(sockets=listeners))
     return 0 if server.started else 128 + server.ended_by
-
-
-def websocket(**connection: Any) -> asyncio.Protocol:
-    """Make the WebSocket protocol of a connection. Its library is imported for the first WebSocket only."""
-    from edgeserve.protocols.websocket import SocketConnection
-
-    return SocketConnection(**connection)
 
 
 class Server(UvicornServer):
@@ -121,32 +123,20 @@ class Server(UvicornServer):
         preload: Sequence[str] = (),
         connections: Connections | None = None,
         patience: Patience | None = None,
+        certificate: Certificate | None = None,
     ) -> None:
         self.connections = Connections(ServerSettings().max_connections) if connections is None else connections
         patience = patience or Patience()
         shared = self._shared = {"connections": self.connections, "patience": patience, "reading": Reading()}
         self._look_seconds = min(LOOK_SECONDS, *(seconds / 4 for seconds in astuple(patience)))
-        super().__init__(
-            UvicornConfig(
-                application,
-                loop="asyncio",
-                http=functools.partial(HttpConnection, **shared),  # type: ignore[arg-type]  # it makes the protocol
-                ws=functools.partial(websocket, **shared),  # type: ignore[arg-type]
-                ws_max_size=MAX_PUSH_BYTES + FRAME_BYTES,
-                ws_per_message_deflate=False,
-                lifespan="on",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,  # a client could forge its address in X-Forwarded-For
-                backlog=ACCEPTED_AT_ONCE,
-                timeout_graceful_shutdown=int(drain_seconds + LAST_WORDS_SECONDS),
-            )
-        )
+        end_seconds = int(drain_seconds + LAST_WORDS_SECONDS)
+        super().__init__(uvicorn_config(application, shared, certificate, end_seconds))
         self.on_ready: Callable[[], None] = lambda: None
         self._application = application
         self.ports: list[Port] = []
         """Further ports, which open and close with the server."""
+        self.attendants: Sequence[Attendant] = ()
+        self._activity = Activity(self, cast(Used, application.state))
         self._pool = pool
         self._drain_seconds = drain_seconds
         self._preload = preload
@@ -187,6 +177,8 @@ class Server(UvicornServer):
         self._looking = asyncio.create_task(self._look())
         if self.started:
             self.on_ready()
+            for attendant in self.attendants:
+                await attendant.begin()
             if self._reload_later:
                 self._reload()
 
@@ -208,6 +200,8 @@ class Server(UvicornServer):
             await asyncio.sleep(self._look_seconds)
             self.connections.look()
             logs.tell_repeated()
+            for one in self.attendants:
+                one.look(self._activity)
 
     def _on_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log one line when a connection cannot be accepted.
@@ -224,9 +218,13 @@ class Server(UvicornServer):
         """Let streams under way end within the drain time, then tell the clients of longer ones that they were cut."""
         self._last_resort.arm(self._drain_seconds + LAST_WORDS_SECONDS + END_SECONDS)
         self._application.state.begin_end()
+        for attendant in self.attendants:
+            attendant.end_begins()
         drain = asyncio.create_task(self._pool.drain(self._drain_seconds))
         for port in self.ports:
             await port.close()
+        for attendant in self.attendants:
+            await attendant.end()
         # Uvicorn would cancel the remaining tasks with a traceback for each client that does not read or send.
         last = asyncio.get_running_loop().call_later(self._drain_seconds + LAST_WORDS_SECONDS - 1, self._drop)
         await super().shutdown(sockets)

@@ -19,7 +19,7 @@ from edgeserve.setting_values import checked, from_text, hints_of, shorten
 
 ENV_PREFIX = "EDGESERVE_"
 UNITS = {
-    **dict.fromkeys(("seconds", "timeout", "interval", "after"), "seconds"),
+    **dict.fromkeys(("seconds", "timeout", "interval", "after", "exit"), "seconds"),
     "mb": "MB",
     "gb": "GB",
     "percent": "percent",

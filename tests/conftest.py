@@ -9,6 +9,7 @@ import itertools
 import logging
 import os
 import ssl
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -26,6 +27,31 @@ NUMBERS = itertools.count()
 register_profiles()
 # Each HTTP client reads the certificates of all authorities, which takes 0.1 s, although tests ask servers without TLS.
 ssl.create_default_context = functools.cache(ssl.create_default_context)
+
+
+DEAREST = (
+    "test_chaos.py",
+    "test_stress.py",
+    "test_mlx.py",
+    "test_conformance.py",
+    "test_mlx_models.py",
+    "test_long.py",
+    "test_memory.py",
+    "test_conversations.py",
+    "test_live_speech.py",
+)
+"""Files whose tests take tens of seconds each."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the dearest files: at the end, one of them would hold one process while the others have nothing.
+
+    Files with many tests come next. Each file's tests stay together, in their order.
+    """
+    tests = Counter(item.path for item in items)
+    dear = {path: path.name in DEAREST for path in tests}
+    items.sort(key=lambda item: (not dear[item.path], -tests[item.path], str(item.path)))
 
 
 def pytest_collection_finish() -> None:
@@ -54,6 +80,7 @@ def states_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Conversations that servers of tests save; the user's own folder stays as it is."""
     folder = tmp_path_factory.mktemp("states")
     os.environ["EDGESERVE_STATES_DIR"] = str(folder / "of-fixtures")
+    os.environ["EDGESERVE_KEYS_FILE"] = str(folder / "keys.json")  # the user's keys would lock servers of tests
     return folder
 
 

@@ -14,19 +14,21 @@ HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 SERVER = (
     "edgeserve.errors edgeserve.sound edgeserve.slots edgeserve.strict_json edgeserve.units edgeserve.device "
     "edgeserve.duration edgeserve.setting_values edgeserve.clients edgeserve.ending",
-    "edgeserve.chat_parts edgeserve.speech",
+    "edgeserve.chat_parts edgeserve.speech edgeserve.credentials",
     "edgeserve.jobs edgeserve.messages edgeserve.settings edgeserve.shares",
     "edgeserve.engine",
     "edgeserve.engine_abilities",
     "edgeserve.system edgeserve.logs edgeserve.connections edgeserve.terminal",
-    "edgeserve.named edgeserve.processes edgeserve.model_settings edgeserve.talk edgeserve.announcement",
+    "edgeserve.named edgeserve.processes edgeserve.model_settings edgeserve.talk edgeserve.announcement "
+    "edgeserve.keys edgeserve.tls edgeserve.activation edgeserve.figures",
     "edgeserve.media",
     "edgeserve.memory edgeserve.audio edgeserve.models.sources edgeserve.models.convert",
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
     "edgeserve.hosts",
-    "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.conversations edgeserve.fit",
-    "edgeserve.specification edgeserve.manage edgeserve.talk",
-    "edgeserve.api edgeserve.assembly",
+    "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.conversations edgeserve.fit edgeserve.own_files "
+    "edgeserve.service edgeserve.activity",
+    "edgeserve.specification edgeserve.manage edgeserve.talk edgeserve.attendants",
+    "edgeserve.api edgeserve.assembly edgeserve.doorway",
     "edgeserve.parts",
     "edgeserve.protocols edgeserve.app edgeserve.listening",
     "edgeserve.wyoming",

@@ -47,7 +47,7 @@ AT_REST = """
 import json, os, signal, sys
 from edgeserve import cli
 from edgeserve.commands import serve
-def greeting(config, address):
+def greeting(config, address, *more):
     os.kill(os.getpid(), signal.SIGTERM)
     yield json.dumps(sorted(sys.modules))
 serve.greeting = greeting

@@ -152,6 +152,50 @@ def test_the_build_is_announced(ready: Place) -> None:
     assert "about 4 minutes on 2 cores" in ready.run().stderr
 
 
+@pytest.fixture
+def builds(ready: Place) -> Place:
+    """A place where llama.cpp has to be built; the build writes down how many compilers may run."""
+    told = ready.root / "level"
+    ready.venv(
+        f'case "$*" in *"pip show"*) exit 1;; *"pip install"*) echo "$CMAKE_BUILD_PARALLEL_LEVEL" >{told};; esac'
+    )
+    (ready.root / "cpuinfo").write_text("processor : 0\nprocessor : 1\nprocessor : 2\nprocessor : 3\n")
+    return ready
+
+
+@pytest.mark.parametrize(
+    ("available", "limit", "level"),
+    [(16_000, "max", ""), (2_000, "max", "2"), (300, "max", "1"), (16_000, str(1 << 31), "2"), (16_000, "none", "")],
+)
+def test_fewer_compilers_run_where_memory_is_short(builds: Place, available: int, limit: str, level: str) -> None:
+    (builds.root / "meminfo").write_text(f"MemTotal: 9999999 kB\nMemAvailable:  {available * 1024} kB\n")
+    group = builds.root / "memory.max"
+    if limit != "none":
+        group.write_text(f"{limit}\n")
+    files = {name.upper().replace(".", "_"): str(builds.root / name) for name in ("cpuinfo", "meminfo", "memory.max")}
+    ended = builds.run(**files)
+    assert ended.returncode == 0, ended.stderr
+    assert (builds.root / "level").read_text() == f"{level}\n"
+    assert ("compilers at a time, not 4" in ended.stderr) is bool(level)
+    assert ("add swap" in ended.stderr) is (available < 800)
+
+
+def test_the_users_own_number_of_compilers_stays(builds: Place) -> None:
+    (builds.root / "meminfo").write_text("MemAvailable: 1000 kB\n")
+    places = {"CPUINFO": str(builds.root / "cpuinfo"), "MEMINFO": str(builds.root / "meminfo")}
+    ended = builds.run(CMAKE_BUILD_PARALLEL_LEVEL="3", **places)
+    assert (builds.root / "level").read_text() == "3\n"
+    assert "at a time" not in ended.stderr
+
+
+def test_the_way_to_a_built_llama_cpp_is_told(builds: Place) -> None:
+    told = builds.run().stderr
+    assert (
+        "PIP_EXTRA_INDEX_URL=https://abetlen.github.io/llama-cpp-python/whl/cpu PIP_ONLY_BINARY=llama-cpp-python"
+        in told
+    )
+
+
 def test_changed_dependencies_are_installed(ready: Place) -> None:
     ready.run()
     (ready.root / "pyproject.toml").write_text("[project]\ndependencies = []\n")

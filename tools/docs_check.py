@@ -1,6 +1,6 @@
-"""Docs, checked: links that lead nowhere, and every code block of the README, the quick start and the API's pages.
+"""Docs, checked: links that lead nowhere, and the code blocks of README, quick start, devices and API.
 
-    python tools/docs_check.py            links of all pages, then the blocks of README, quick start and docs/api
+    python tools/docs_check.py            links of all pages, then the blocks of the pages in RUN
     python tools/docs_check.py --links    links alone
 
 Blocks run in order, as written, in a temporary folder, with the command ``edgeserve`` of ``.venv`` on the path. A
@@ -26,7 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-RUN = (ROOT / "README.md", ROOT / "docs" / "quickstart.md", *sorted((ROOT / "docs" / "api").glob("*.md")))
+RUN = (
+    *(ROOT / name for name in ("README.md", "docs/quickstart.md", "docs/metrics.md")),
+    *(page for folder in ("devices", "api") for page in sorted((ROOT / "docs" / folder).glob("*.md"))),
+)
 HEALTH = "http://127.0.0.1:8080/v1/health"
 
 START_SECONDS = 900.0

@@ -9,6 +9,7 @@ venv=.venv
 log=$venv/install.log
 stamp=$venv/installed-$extra
 mlx_whisper="mlx-whisper>=0.4.2,<0.5"
+prebuilt=https://abetlen.github.io/llama-cpp-python/whl/cpu
 key="$(cksum <pyproject.toml) $PWD"
 
 say() { printf '%s\n' "$*" >&2; }
@@ -93,10 +94,48 @@ leave_out_amx() {
     export PIP_CACHE_DIR="$PWD/$venv/cache"
 }
 
+# Free memory in MB: the system's, or that of a control group with a smaller limit. Nothing where it cannot be read.
+free_mb() {
+    available=
+    while read -r name amount _; do
+        [ "$name" != MemAvailable: ] || available=$((amount / 1024))
+    done 2>/dev/null <"${MEMINFO:-/proc/meminfo}" || :
+    limit=$(cat "${MEMORY_MAX:-/sys/fs/cgroup/memory.max}" 2>/dev/null || :)
+    case $limit in
+        "" | *[!0-9]*) ;;
+        *) [ -n "$available" ] && [ "$available" -le $((limit / 1048576)) ] || available=$((limit / 1048576)) ;;
+    esac
+    printf '%s' "$available"
+}
+
+# The largest files of llama.cpp take a compiler 0.8 GB each. More compilers at a time than memory has room for end in
+# a kill by the system, or in hours of swapping. CMAKE_BUILD_PARALLEL_LEVEL, where it is set, is the user's word.
+compilers_at_a_time() {
+    available=$(free_mb)
+    cores=$(grep -c '^processor' "${CPUINFO:-/proc/cpuinfo}" 2>/dev/null) || cores=
+    if [ -z "$available" ] || [ -z "$cores" ] || [ -n "${CMAKE_BUILD_PARALLEL_LEVEL:-}" ]; then return 0; fi
+    jobs=$((available / 800))
+    if [ "$jobs" -lt 1 ]; then
+        jobs=1
+        say "Only $available MB of memory are free, and the build takes 800: end other programs, or add swap."
+    fi
+    if [ "$jobs" -lt "$cores" ]; then
+        export CMAKE_BUILD_PARALLEL_LEVEL=$jobs
+        say "$available MB of memory are free: $jobs compilers at a time, not $cores. That takes longer."
+    fi
+}
+
+announce_build() {
+    if "$venv/bin/python" -m pip show --quiet llama-cpp-python 2>/dev/null; then return; fi
+    say "llama-cpp-python is built from source on this machine: about 4 minutes on 2 cores. Log: $log"
+    say "Its makers have built ones, which fit any processor and so may answer slower. To use those:" \
+        "PIP_EXTRA_INDEX_URL=$prebuilt PIP_ONLY_BINARY=llama-cpp-python make serve"
+    compilers_at_a_time
+}
+
 install() {
     say "Installing edgeserve[$extra] into $venv."
-    "$venv/bin/python" -m pip show --quiet llama-cpp-python 2>/dev/null ||
-        say "llama-cpp-python is built from source on this machine: about 4 minutes on 2 cores. Log: $log"
+    announce_build
     : >"$log"
     tick &
     ticker=$!

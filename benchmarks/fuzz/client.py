@@ -126,6 +126,8 @@ class Client:
 
     def _judge_code(self, end: End, status: int, told: tuple[str, str]) -> None:
         code, words = told
+        if code in talk.REALTIME_CODES and not status:
+            return
         if code == SENTENCE:
             if not 400 <= status < 500 and status not in FULL:
                 end.faults.append(f"{status} without a code: {words}")

@@ -17,9 +17,9 @@ from benchmarks.chaos import fakes, judge
 from benchmarks.fuzz.client import LIMIT, Client
 from benchmarks.process import ServerProcess, free_port, memory_of, running
 
-BAD_LINE = re.compile(r"^\S+ +(?:ERROR|CRITICAL) .*(?:\n +\|.*)*", re.MULTILINE)
+BAD_LINE = re.compile(r"^\S+ \S+ +(?:ERROR|CRITICAL) .*(?:\n +\|.*)*", re.MULTILINE)
 """A line of the log at the level ERROR, with its traceback."""
-DECODER_DIED = re.compile(r"^\S+ +WARNING .* ended early: .*$", re.MULTILINE)
+DECODER_DIED = re.compile(r"^\S+ \S+ +WARNING .* ended early: .*$", re.MULTILINE)
 GROWTH_MB, GROWTH_DESCRIPTORS = 30.0, 12
 """Growth that the server may show between its first cases and its last. Libraries keep some for ever."""
 REST_SECONDS = 12.0

@@ -1,11 +1,9 @@
-"""Access to the server: by the key where one is set, else for programs and for the server's own pages."""
+"""Access to the server: by a key where one is in force, else for programs and for the server's own pages."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
-import hmac
 import ipaddress
 from collections.abc import Awaitable, Callable, Iterator
 
@@ -15,42 +13,73 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from edgeserve import clients
 from edgeserve.api import failures
-from edgeserve.api.limits import limits_of
-from edgeserve.api.origin import Rules
+from edgeserve.api.origin import SAFE, Rules
 from edgeserve.api.web.public import is_public
 from edgeserve.clients import LOOPBACK, Client
-from edgeserve.errors import EdgeserveError, Forbidden, Unauthorized
+from edgeserve.errors import EdgeserveError, Forbidden, TooManyRequests, Unauthorized
+from edgeserve.keys.key import Key
+from edgeserve.keys.ring import Keyring
 
-OPEN = ("/v1/health",)
+OPEN = ("/v1/health", "/health/live", "/health/ready")
 ASKED = ("http", "websocket")
 BESIDE = (b"x-api-key", b"api-key")
 """Headers that hold a key alone: Anthropic's, and Azure's."""
 OFFERED = "openai-insecure-api-key."
 """Beginning of the sub-protocol that holds the key of a browser's WebSocket, which can send no header."""
 KEY = "edgeserve.key"
-"""Key in a request's scope: the hash of the API key that came with the request."""
+"""Key in a request's scope: the group of clients with the same API key (``Key.group``)."""
+GRANT = "edgeserve.grant"
+"""Key in a request's scope: the ``Key`` that came with the request."""
+
+
+class Door:
+    """Demands a key where one is in force, else that the request comes from a program or an own page.
+
+    Keys may come while the server runs.
+    """
+
+    def __init__(self, app: ASGIApp, ring: Keyring, rules: Rules) -> None:
+        self._ring = ring
+        self._locked, self._open = KeyRequired(app, ring), SameSite(app, rules)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ASKED:
+            self._ring.look()
+        await (self._locked if self._ring.required else self._open)(scope, receive, send)
 
 
 class KeyRequired:
-    """Demands the key on every route but the health check and the files of the page. No foreign page can send it.
+    """Demands a key on every route but the health checks and the page's files, and holds each key to its limits.
 
-    A client sends ``Authorization: Bearer <key>``, as OpenAI's do, or one of the headers of ``BESIDE``.
+    No foreign page has a key.
+
+    A client sends ``Authorization: Bearer <key>``, as OpenAI's do, or one of the headers of ``BESIDE``. The requests
+    that only read (GET, HEAD, OPTIONS) count towards no limit.
     """
 
-    def __init__(self, app: ASGIApp, key: str) -> None:
+    def __init__(self, app: ASGIApp, ring: Keyring) -> None:
         self._app = app
-        self._key = key.encode()
-        self._name = hashlib.sha256(self._key).hexdigest()[:16]
+        self._ring = ring
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ASKED and scope["path"] not in OPEN and not is_public(scope):
-            if not any(hmac.compare_digest(given, self._key) for given in keys(scope)):
-                text = "no key or a wrong one; send Authorization: Bearer <key>, or x-api-key: <key>"
-                await _refuse(Unauthorized(text), scope, receive, send)
+        counted: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        with contextlib.ExitStack() as held:
+            if scope["type"] in ASKED and scope["path"] not in OPEN and not is_public(scope):
+                key = self._ring.find(keys(scope))
+                if key is None:
+                    text = "no key or a wrong one; send Authorization: Bearer <key>, or x-api-key: <key>"
+                    await _refuse(Unauthorized(text), scope, receive, send)
+                    return
+                scope[KEY], scope[GRANT] = key.group, key
+                if scope["type"] == "websocket" or scope["method"] not in SAFE:
+                    counted = self._ring.pace(key).request()
+            try:
+                held.enter_context(counted)
+            except TooManyRequests as error:
+                await _refuse(error, scope, receive, send)
                 return
-            scope[KEY] = self._name
-        with _serving(scope):
-            await self._app(scope, receive, send)
+            with _serving(scope):
+                await self._app(scope, receive, send)
 
 
 class SameSite:
@@ -95,22 +124,33 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def for_owner(endpoint: Endpoint) -> Endpoint:
-    """The endpoint, for the owner of the box alone: whoever has the key, and without a key programs of this machine.
+    """The endpoint, for the owner of the box alone: a key of scope admin, and without keys programs of this machine.
 
     Pages of other sites never get here (``SameSite``). ``--insecure`` lets other machines ask, not manage.
     """
 
     @functools.wraps(endpoint)
     async def checked(request: Request) -> Response:
-        host = request.client.host if request.client else ""
-        if not limits_of(request).api_key and not is_loopback(host):
-            raise Forbidden(
-                f"{request.url.path} changes the server, and no key is set: only programs of this machine may use it; "
-                "set EDGESERVE_API_KEY, and send Authorization: Bearer <key>"
-            )
+        _require_owner(request)
         return await endpoint(request)
 
     return checked
+
+
+def _require_owner(request: Request) -> None:
+    """Raises Forbidden."""
+    grant: Key | None = request.scope.get(GRANT)
+    host = request.client.host if request.client else ""
+    if grant is not None and grant.scope != "admin":
+        raise Forbidden(
+            f"{request.method} {request.url.path} is for keys of the scope admin, and {grant.name!r} has the scope "
+            f"{grant.scope}: ask the owner of this server for another key (edgeserve key add --scope admin)"
+        )
+    if grant is None and not is_loopback(host):
+        raise Forbidden(
+            f"{request.url.path} changes the server, and no key is set: only programs of this machine may use it; "
+            "set EDGESERVE_API_KEY, and send Authorization: Bearer <key>"
+        )
 
 
 def client_of(scope: Scope) -> Client:

@@ -33,6 +33,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         errors.InUse.code: 409,
         errors.TooLarge.code: 413,
         errors.UnsupportedMedia.code: 415,
+        errors.TooManyRequests.code: 429,
         errors.Cancelled.code: 499,
         errors.EdgeserveError.code: 500,
         errors.EngineFailure.code: 500,
@@ -114,6 +115,8 @@ def _type(status: int) -> str:
     """OpenAI's name for a class of errors."""
     if status == 401:
         return "authentication_error"
+    if status == 429:
+        return "rate_limit_error"
     if status < 500:
         return "invalid_request_error"
     return "server_error"

@@ -14,7 +14,7 @@ from edgeserve.api.auth import client_of
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import limits_of
 from edgeserve.api.manage.stream import EventStream, Woken
-from edgeserve.api.realtime.places import Places
+from edgeserve.api.realtime.places import Place, Places
 from edgeserve.api.schema import Strict
 from edgeserve.api.values import Integer
 from edgeserve.engine import Rung
@@ -48,12 +48,12 @@ async def feed(request: Request) -> Response:
     """Samples and happenings until the client goes or the server ends. Raises Busy."""
     asked = FeedQuery(Fields(dict(request.query_params), written=True), limits_of(request))
     listeners: Places = request.app.state.listeners
-    with contextlib.ExitStack() as place:
-        place.enter_context(listeners.one(client_of(request.scope)))
-        return EventStream(_events(request.app.state.pool, asked.past), place.pop_all().close)
+    with contextlib.ExitStack() as held:
+        mine = held.enter_context(listeners.one(client_of(request.scope)))
+        return EventStream(_events(request.app.state.pool, asked.past, mine), held.pop_all().close)
 
 
-async def _events(pool: Pool, past: int) -> AsyncGenerator[bytes, None]:
+async def _events(pool: Pool, past: int, mine: Place) -> AsyncGenerator[bytes, None]:
     timeline, woken = pool.governor.timeline, Woken()
     place, shown = timeline.place(past), -1
     with timeline.listening(woken.wake):
@@ -69,6 +69,9 @@ async def _events(pool: Pool, past: int) -> AsyncGenerator[bytes, None]:
                 yield sse.event({"type": "models", "models": await admin.model_rows(pool)})
             if pool.ending:
                 yield sse.event({"type": "end", "reason": "the server is shutting down"})
+                return
+            if mine.lost.is_set():
+                yield sse.event({"type": "end", "reason": "another client has this place: all are taken"})
                 return
             if not await woken.wait():
                 yield PING

@@ -34,6 +34,19 @@ async def health(request: Request) -> Response:
     )
 
 
+async def live(request: Request) -> Response:
+    """200 while the process answers at all, also while it ends."""
+    return JSONResponse({"status": "ok"})
+
+
+async def ready(request: Request) -> Response:
+    """Whether new requests have a chance: 503 while the server ends, and once an engine has failed for good."""
+    pool: Pool = request.app.state.pool
+    failing = pool.failing()
+    status = "draining" if pool.ending else "failing" if failing else "ok"
+    return JSONResponse({"status": status, "failing": failing}, 200 if status == "ok" else 503)
+
+
 def _drafts(host: Host) -> dict[str, int]:
     """Tokens that the answers of a model guessed ahead since it was loaded, and those of them that they kept."""
     slots = host.slot_states()

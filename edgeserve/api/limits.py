@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from starlette.requests import Request
@@ -37,7 +37,6 @@ class Limits:
     remote_image_hosts: tuple[str, ...] = ()
     remote_seconds: float = 15.0
     unknown_fields: Literal["ignore", "refuse"] = "ignore"
-    api_key: str = field(default="", repr=False)
 
 
 def limits_of(request: Request) -> Limits:

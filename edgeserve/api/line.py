@@ -112,7 +112,7 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
                 begun = await anext(folded)
                 if call.renderer.stream:
                     return _Stream(call.renderer, begun, folded, lease, call.ping)
-                body = b"".join([begun, *[part async for part in folded]])
+                body = [begun, *[part async for part in folded]]
         except BaseException as error:
             kept.release()
             await lease.release()
@@ -128,27 +128,35 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
 async def _folded(
     call: Call, first: tuple[int, messages.Event], events: Events, kept: Kept | None
 ) -> AsyncGenerator[bytes, None]:
-    """The renderer's bytes for each event and for the end. ``kept`` counts the bytes of events in a whole answer."""
+    """The renderer's bytes for each event and for the end.
 
+    ``kept`` counts the bytes of a whole answer: those of events, or those that the renderer made of them.
+    """
     renderer, threaded = call.renderer, call.threaded
+    keep = kept.add if kept is not None else _ignored
 
     async def run(step: Callable[..., T], *values: Any) -> T:
         return await asyncio.to_thread(step, *values) if threaded else step(*values)
 
     try:
         async with contextlib.aclosing(events):
-            for pair in _cut(threaded, first):
-                yield await run(renderer.feed, *pair)
-            async for whole in events:
-                if isinstance(whole[1], messages.LoosenedEvent):
-                    continue  # of a further request, as the first has told
-                if kept is not None:
-                    kept.add(weigh(whole[1]))
-                for pair in _cut(threaded, whole):
-                    yield await run(renderer.feed, *pair)
+            whole: tuple[int, messages.Event] | None = first
+            while whole is not None:
+                if not isinstance(whole[1], messages.LoosenedEvent):  # of a further request, as the first has told
+                    counted = weigh(whole[1])
+                    keep(counted)
+                    for pair in _cut(threaded, whole):
+                        made = await run(renderer.feed, *pair)
+                        keep(max(0, len(made) - counted))  # numbers as text take several times their bytes
+                        yield made
+                whole = await anext(events, None)
             yield await run(renderer.end)
     finally:
         await run(call.close)
+
+
+def _ignored(size: int) -> None:
+    """Count nothing: the client takes the bytes as they come."""
 
 
 def _cut(threaded: bool, pair: tuple[int, messages.Event]) -> Iterator[tuple[int, messages.Event]]:
@@ -161,23 +169,41 @@ def _cut(threaded: bool, pair: tuple[int, messages.Event]) -> Iterator[tuple[int
 
 
 class _Whole(Response):
-    """A whole answer. Its bytes count until the client has taken them."""
+    """A whole answer in parts. Its bytes count until the client has taken them."""
 
-    def __init__(self, body: bytes, media_type: str, kept: Kept) -> None:
-        super().__init__(body, media_type=media_type)
+    def __init__(self, parts: Sequence[bytes], media_type: str, kept: Kept) -> None:
+        self.status_code = 200
+        self.media_type = media_type
+        self.background = None
+        self.init_headers({"content-length": str(sum(map(len, parts)))})
+        self._parts = parts
         self._kept = kept
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             # In pieces: the server waits for a slow reader before the next one, but takes any size at once.
-            for start in range(0, max(1, len(self.body)), SENT_BYTES):
-                part = self.body[start : start + SENT_BYTES]
-                await send(
-                    {"type": "http.response.body", "body": part, "more_body": start + SENT_BYTES < len(self.body)}
-                )
+            last = b""
+            for piece in _pieces(self._parts):
+                if last:
+                    await send({"type": "http.response.body", "body": last, "more_body": True})
+                last = piece
+            await send({"type": "http.response.body", "body": last})
         finally:
             self._kept.release()
+
+
+def _pieces(parts: Sequence[bytes]) -> Iterator[bytes]:
+    """The bytes of all parts in pieces of at most ``SENT_BYTES``, without a copy of them all."""
+    held = bytearray()
+    for part in parts:
+        for start in range(0, len(part), SENT_BYTES):
+            piece = part[start : start + SENT_BYTES]
+            if len(held) + len(piece) > SENT_BYTES:
+                yield bytes(held)
+                held.clear()
+            held += piece
+    yield bytes(held)
 
 
 class _Stream(Response):

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from edgeserve.api import failures, later, upgrade
 from edgeserve.api.anthropic.entries import ANTHROPIC
-from edgeserve.api.auth import KeyRequired, SameSite, for_owner
+from edgeserve.api.auth import Door, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry, Link
 from edgeserve.api.inflate import Inflate
@@ -26,12 +26,15 @@ from edgeserve.api.ollama.entries import OLLAMA
 from edgeserve.api.openai.entries import OPENAI
 from edgeserve.api.origin import Rules
 from edgeserve.api.paths import Paths, without_prefix
-from edgeserve.api.request_id import RequestId
+from edgeserve.api.request_id import RequestId, Routed
 from edgeserve.api.rerank.entries import RERANK
 from edgeserve.api.responses.entries import RESPONSES
 from edgeserve.api.web import public
 from edgeserve.errors import EdgeserveError
+from edgeserve.figures.figures import Figures
+from edgeserve.figures.spans import Traces
 from edgeserve.jobs import CHAT
+from edgeserve.keys.ring import Keyring
 
 
 async def describe(request: Request) -> Response:
@@ -58,6 +61,15 @@ ENTRIES = (
         also=("text/plain", public.HTML),
     ),
     Entry("GET", "/v1/health", "Configured engines and their rungs", "edgeserve.api.health:health"),
+    Entry("GET", "/health/live", "Whether the process answers", "edgeserve.api.health:live"),
+    Entry("GET", "/health/ready", "Whether the server takes requests", "edgeserve.api.health:ready"),
+    Entry(
+        "GET",
+        "/metrics",
+        "Figures for Prometheus",
+        "edgeserve.api.metrics.scrape:scrape",
+        media="edgeserve.api.metrics.scrape:MEDIA_TYPES",
+    ),
     Entry("GET", "/version", "The server's version", "edgeserve.api.health:version"),
     Entry(
         "GET",
@@ -147,13 +159,14 @@ def routes() -> list[BaseRoute]:
     ]
 
 
-def middleware(limits: Limits, rules: Rules) -> list[Middleware]:
+def middleware(limits: Limits, rules: Rules, ring: Keyring, figures: Figures, traces: Traces) -> list[Middleware]:
     """Outermost first."""
-    door = Middleware(KeyRequired, key=limits.api_key) if limits.api_key else Middleware(SameSite, rules=rules)
+    door = Middleware(Door, ring=ring, rules=rules)
     pages = (Middleware(Cors, rules=rules), Middleware(Preflight, rules=rules)) if rules.pages else ()
     paths = Middleware(Paths, short=without_prefix({LIVE, REALTIME, *(one.path for one in ENTRIES)}))
     body = Middleware(BodyLimit, limit=limits.max_body_bytes, patience=limits.body_seconds)
-    return [*pages[:1], Middleware(RequestId), *pages[1:], paths, door, body, Middleware(Inflate)]
+    outer = Middleware(RequestId, figures=figures, traces=traces)
+    return [*pages[:1], outer, *pages[1:], paths, door, body, Middleware(Inflate), Middleware(Routed)]
 
 
 def exception_handlers() -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:

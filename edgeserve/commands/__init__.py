@@ -27,7 +27,11 @@ FLAGS = (
     "idle_timeout",
     "preload",
     "log_level",
-    "log_json",
+    "log_format",
+    "tls",
+    "tls_cert",
+    "tls_key",
+    "idle_exit",
 )
 """Options that win over the variables of the same name."""
 

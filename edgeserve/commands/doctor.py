@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from edgeserve.doctor import machine
 from edgeserve.doctor.findings import Facts, Finding, Model
 from edgeserve.doctor.machine import Machine
 from edgeserve.errors import ConfigError, ModelMissing, NotFound, StoreError
-from edgeserve.fit import tuning
-from edgeserve.jobs import Job, table_of
+from edgeserve.fit import calibration, speed, tuning
+from edgeserve.jobs import CHAT, Job, table_of
 from edgeserve.models import catalog
 from edgeserve.models.entry import UNVERIFIED, Entry
 from edgeserve.models.folder import expanded
@@ -41,7 +42,17 @@ def collect(call: Call) -> Facts:
         config, error = Config(source=call.args.config or "models.toml"), str(wrong)
     store = call.store(config)
     readings = machine.read(store.root, config.memory, call.environ)
-    return Facts(readings, tuple(models(config, store)), config.source, error)
+    kept = calibration.read(store.root.parent / calibration.FILE)
+    rates = kept.rates if kept else speed.Rates(readings.bandwidth, math.inf)
+    found = (_timed(model, rates, measured=kept is not None) for model in models(config, store))
+    return Facts(readings, tuple(found), config.source, error)
+
+
+def _timed(model: Model, rates: speed.Rates, *, measured: bool) -> Model:
+    """The model with its tokens a second: expected, or those that memory can feed, since each reads all weights."""
+    if not rates.bandwidth or model.job not in CHAT or not catalog.knows(model.name):
+        return model
+    return dataclasses.replace(model, tokens=speed.answers(catalog.find(model.name), rates), measured=measured)
 
 
 def models(config: Config, store: Store) -> Iterator[Model]:
@@ -114,7 +125,7 @@ def render(facts: Facts, findings: list[Finding]) -> Iterator[str]:
     for model in facts.configured:
         job = "" if model.id == model.job else f" ({model.job})"
         tuned = f", tuned: {model.tuned}" if model.tuned else ""
-        yield f"  {model.id:{width}}  {model.name}{job}, {model.state}{tuned}"
+        yield f"  {model.id:{width}}  {model.name}{job}, {model.state}{tuned}{_speed(model)}"
     yield "Catalogue"
     rows = []
     for model in facts.models:
@@ -125,12 +136,24 @@ def render(facts: Facts, findings: list[Finding]) -> Iterator[str]:
             rows.append((model.name, model.job, human_size(model.size_bytes), checked, fits))
     yield from (f"  {line}" for line in table(("name", "job", "size", "checked", "fits"), rows).splitlines())
     yield f"  {UNVERIFIED}"
+    yield "To choose: the largest of each job that fits, and answers as fast as people read"
+    chosen = judge.choose(facts)
+    width = max((len(model.job) for model in chosen), default=0)
+    yield from (f"  {model.job:{width}}  {model.name}{_speed(model)}" for model in chosen)
+    yield "  `edgeserve recommend` measures more, and says which run together; `edgeserve init` writes them down"
     yield ""
     for finding in findings:
         yield f"[{finding.level.upper()}] {finding.what}"
         yield f"        {finding.fix}"
     if not findings:
         yield "Nothing is missing."
+
+
+def _speed(model: Model) -> str:
+    """The speed in words, or its bound: no machine writes faster than its memory feeds it."""
+    if not model.tokens:
+        return ""
+    return f", {'about' if model.measured else 'at most'} {model.tokens:.{1 if model.tokens < 10 else 0}f} tokens/s"
 
 
 def _machine(one: Machine) -> Iterator[tuple[str, str]]:
@@ -143,6 +166,8 @@ def _machine(one: Machine) -> Iterator[tuple[str, str]]:
     candidates = sorted(one.memory_candidates.items(), key=lambda item: item[1])
     names = ", ".join(f"{name.replace('_', ' ')} {human_size(size)}" for name, size in candidates)
     yield "budget", f"models may take {human_size(one.memory_budget)}, the smallest of: {names}"
+    if one.bandwidth:
+        yield "reads", f"{human_size(one.bandwidth)} of memory a second, which bounds the tokens that a model writes"
     yield "stalls", "not reported by this kernel" if one.memory_stall is None else f"{one.memory_stall:.0f}% of 10 s"
     yield "disk", f"{human_size(one.disk_free)} free at {one.disk_path}"
     yield "confinement", "; ".join(f"{name} {words}" for name, words in one.confinement.items())

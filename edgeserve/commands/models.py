@@ -49,13 +49,13 @@ def _pull_each(store: Store, names: list[str]) -> int:
                 step(name)
             except EdgeserveError as error:
                 failed.append(name)
-                _report("ERROR", error.message)
+                report("ERROR", error.message)
 
     tried(store.ready)
     idle = [name for name in names if name not in failed and _lacks(store, name)]
     tried(lambda name: here.append(_pull(store, name).name))
     if failed:
-        _report(
+        report(
             "ERROR",
             f"{len(failed)} of {len(names)} models could not be had: {', '.join(failed)}; "
             f"here: {', '.join(here) or 'none'}",
@@ -85,7 +85,7 @@ def _whole(store: Store, name: str) -> StoredModel | None:
     except ModelMissing:
         return None
     except ModelDamaged as error:
-        _report("WARNING", error.message)
+        report("WARNING", error.message)
         return None
 
 
@@ -93,11 +93,12 @@ def _lacks(store: Store, name: str) -> bool:
     """Print the packages that the model lacks to run. The pull goes on."""
     lacking = store.needed(name)
     if lacking:
-        _report("WARNING", f"{name} can be pulled, but runs only with {packages(lacking)}: {command(lacking)}")
+        report("WARNING", f"{name} can be pulled, but runs only with {packages(lacking)}: {command(lacking)}")
     return bool(lacking)
 
 
-def _report(level: str, message: str) -> None:
+def report(level: str, message: str) -> None:
+    """Print one line about a model on stderr."""
     print(f"[{level}] {' '.join(message.split())}", file=sys.stderr)
 
 
@@ -109,7 +110,8 @@ def wanted(names: list[str], config: Config) -> Iterator[str]:
     yield from dict.fromkeys(spelled if names else configured)
 
 
-def fetch(store: Store, name: str) -> StoredModel:
+def fetch(store: Store, name: str, *, anew: bool = False) -> StoredModel:
+    """Pull a model with a progress bar on stderr, with ``anew`` also one that is here. Raises as ``Store.pull``."""
     with ProgressBar(sys.stderr) as bar:
 
         def show(progress: Progress) -> None:
@@ -117,7 +119,7 @@ def fetch(store: Store, name: str) -> StoredModel:
             in_bytes = progress.stage in ("download", "verify")
             bar.update(label, progress.done, progress.total, "bytes" if in_bytes else "share")
 
-        return store.pull(name, progress=show)
+        return store.renew(name, progress=show) if anew else store.pull(name, progress=show)
 
 
 def _there(store: Store, name: str) -> StoredModel | None:

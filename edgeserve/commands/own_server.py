@@ -16,7 +16,7 @@ from edgeserve.commands.remote import URL, Server, server
 from edgeserve.commands.served import LOOK_SECONDS
 from edgeserve.errors import EdgeserveError, EngineFailure
 
-ADDRESS = re.compile(r"serves on (http://\S+)")
+ADDRESS = re.compile(r"serves on (https?://\S+)")
 END_SECONDS = 20.0
 """Time in which the server ends when its command has ended."""
 
@@ -37,7 +37,7 @@ def serving(call: Call) -> Iterator[Server]:
         yield one
         return
     with _started(call) as url:
-        yield Server(url, one.key)
+        yield Server(url, one.key, one.trusted)
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ def recommend(call: Call) -> int:
     if call.args.memory:
         policy = dataclasses.replace(policy, override_memory_mb=call.args.memory)
     jobs = tuple(dict.fromkeys(call.args.job or ALL_JOBS))
-    figures = calibrated(store, anew=call.args.calibrate, begin=_announce)
+    figures = calibrated(store, anew=call.args.calibrate, begin=announce)
     box = Box(Probe(override_mb=policy.override_memory_mb).read(), policy)
     if call.args.memory and box.readings.total < call.args.memory * MB:
         print(f"[INFO] this machine has {human_size(box.readings.total)}: the advice is for it", file=sys.stderr)
@@ -43,7 +43,8 @@ def recommend(call: Call) -> int:
     return 0 if any(one.suits for one in advice.judged) else 1
 
 
-def _announce() -> None:
+def announce() -> None:
+    """Tell that a measurement begins."""
     print("[INFO] measuring this machine once; close other programs for true figures", file=sys.stderr, flush=True)
 
 

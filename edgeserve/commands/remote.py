@@ -9,9 +9,10 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from edgeserve.commands import Call
+from edgeserve.config import Config
 from edgeserve.errors import ConfigError, EdgeserveError
 from edgeserve.settings import ENV_PREFIX
 
@@ -28,10 +29,15 @@ LONGEST_LINE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server at ``url``, which has scheme, host and perhaps a path. ``key`` is sent with every request."""
+    """A server at ``url``, which has scheme, host and perhaps a path. ``key`` is sent with every request.
+
+    ``trusted``: the file of the only certificate that the server may show, whatever its name; empty: one of an
+    authority that this machine trusts.
+    """
 
     url: str
     key: str = field(default="", repr=False)
+    trusted: str = ""
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float = SECONDS) -> Any:
         """The answer's JSON. Raises EdgeserveError, with the server's own words where it answers with an error."""
@@ -59,8 +65,7 @@ class Server:
     ) -> Iterator[http.client.HTTPResponse]:
         """The answer as it comes. ``media``: the type of a body of bytes. Raises as ``ask``."""
         parts = urlsplit(self.url)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        with contextlib.closing(kind(parts.hostname or "", parts.port, timeout=seconds)) as connection:
+        with contextlib.closing(self._connection(parts, seconds)) as connection:
             # The library writes a header in Latin-1; the server compares the bytes of UTF-8.
             key = self.key.encode().decode("latin-1")
             headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -83,6 +88,24 @@ class Server:
                     f"address with --url or {URL}"
                 ) from error
 
+    def _connection(self, parts: SplitResult, seconds: float) -> http.client.HTTPConnection:
+        """Raises EdgeserveError for a certificate to trust that cannot be read."""
+        host = parts.hostname or ""
+        if parts.scheme != "https":
+            return http.client.HTTPConnection(host, parts.port, timeout=seconds)
+        if not self.trusted:
+            return http.client.HTTPSConnection(host, parts.port, timeout=seconds)
+        import ssl  # for the few who ask such a server
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False  # the certificate itself is known
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        try:
+            context.load_verify_locations(self.trusted)
+        except OSError as error:
+            raise EdgeserveError(f"{self.trusted}: the certificate of the server cannot be read: {error}") from None
+        return http.client.HTTPSConnection(host, parts.port, timeout=seconds, context=context)
+
 
 def named_server(call: Call) -> Server | None:
     """The server of ``--url``, else of EDGESERVE_URL; None where neither is given. Raises ConfigError.
@@ -103,9 +126,25 @@ def server(call: Call) -> Server:
         named = named_server(call)
         if named is not None:
             return named
-    settings = call.config().server
+    config = call.config()
+    settings = config.server
     host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(settings.host, settings.host)  # noqa: S104 - not bound
-    return Server(f"http://{f'[{host}]' if ':' in host else host}:{settings.port}", settings.api_key)
+    scheme = "https" if settings.encrypted else "http"
+    url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{settings.port}"
+    return Server(url, settings.api_key, trusted(call, config))
+
+
+def trusted(call: Call, config: Config) -> str:
+    """The file of the certificate that the settings name, or that the server makes; empty where it speaks no TLS."""
+    if not config.server.encrypted:
+        return ""
+    from edgeserve.own_files import certificate_paths, tls_folder
+
+    if config.server.tls_cert:
+        return str(certificate_paths(config)[0])
+    from edgeserve.tls.self_signed import FILE
+
+    return str(tls_folder(call.store(config)) / FILE)
 
 
 def at(path: str, name: str) -> str:

@@ -13,6 +13,9 @@ from edgeserve.terminal import human_size
 OVERHEAD = 1.3
 """Memory of a model for each byte of its files, when nothing better is known (DESIGN: admission)."""
 
+READING = 5.0
+"""Tokens a second that people read: about four words."""
+
 NOT_INSTALLED = "not installed"
 
 COMPILERS: Mapping[str, str] = {
@@ -32,7 +35,8 @@ class Model:
     ``trouble``: the reason why a pulled model cannot be used; ``no_projector``: an error about its projector.
     ``verified``: the model was pulled and used where edgeserve is built. ``engine``: import string of its engine;
     empty: the engine of its job. ``id`` names its table in the settings; empty: it is not configured. ``tuned``: its
-    measured settings; empty for a model without forms.
+    measured settings; empty for a model without forms. ``tokens``: a second that it writes; 0 where unknown.
+    ``measured``: they follow from all figures of this machine, and not from the bandwidth of its memory alone.
     """
 
     name: str
@@ -46,6 +50,8 @@ class Model:
     engine: str = ""
     id: str = ""
     tuned: str = ""
+    tokens: float = 0.0
+    measured: bool = False
 
     @property
     def state(self) -> str:
@@ -97,6 +103,17 @@ def judge(model: Model, machine: Machine) -> Fit:
         available = human_size(machine.memory_available)
         return Fit("not now", f"needs about {human_size(needed)} of memory, {available} are available")
     return Fit("yes")
+
+
+def choose(facts: Facts) -> list[Model]:
+    """The largest model of each job that fits, and that people need not wait for; each as if it were alone."""
+    found: dict[Job, Model] = {}
+    for model in facts.models:
+        quick = not model.tokens or model.tokens >= READING
+        larger = model.job not in found or model.size_bytes > found[model.job].size_bytes
+        if larger and quick and not model.trouble and judge(model, facts.machine).word == "yes":
+            found[model.job] = model
+    return [found[job] for job in INFO if job in found]
 
 
 def examine(facts: Facts) -> list[Finding]:

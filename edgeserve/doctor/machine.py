@@ -13,11 +13,14 @@ from pathlib import Path
 
 from edgeserve.memory.budget import budget, os_reserve
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.system import command, confinement, cores, cpu, sysctl
+from edgeserve.system import bandwidth, command, confinement, cores, cpu, sysctl
 from edgeserve.system.probe import Probe
 
 RUNTIME_SECONDS = 30.0
 """Time for a runtime to report its version; a broken driver can hang at import."""
+
+BANDWIDTH_ROUNDS = 10
+"""A quarter of those of `edgeserve recommend`: a quick look, for a bound. A busy machine reads less."""
 
 CPU_FEATURES = ("avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "amx_int8", "asimd", "asimddp", "i8mm", "sve")
 """Features that the runtimes have faster code for, as Linux names them."""
@@ -65,6 +68,7 @@ class Machine:
         dedicated        the settings leave the system less memory than the default reserve
         wired_collector  macOS takes the GPU's memory back under pressure; None elsewhere
         confinement      by layer of a worker's confinement, whether the machine has it, or the reason why not
+        bandwidth        bytes of memory that all cores together read in a second; 0: not measured
     """
 
     system: str
@@ -90,6 +94,7 @@ class Machine:
     accelerators: tuple[str, ...]
     runtimes: tuple[Runtime, ...]
     confinement: Mapping[str, str]
+    bandwidth: float = 0.0
 
 
 def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> Machine:
@@ -122,6 +127,7 @@ def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> 
         accelerators=tuple(accelerators()),
         runtimes=tuple(ask_runtime(name) for name in RUNTIMES),
         confinement=confinement.available(),
+        bandwidth=bandwidth.measure(cores.usable(), min(bandwidth.SIZE, memory.available // 4), BANDWIDTH_ROUNDS),
     )
 
 

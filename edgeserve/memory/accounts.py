@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Set
 
 from edgeserve.engine import Rung
 from edgeserve.errors import ShuttingDown
+from edgeserve.figures.figures import Figures
 from edgeserve.jobs import INFO
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
@@ -56,6 +57,7 @@ class Accounts:
         self.policy = policy
         self.peaks = peaks or Peaks()
         self.history = History()
+        self.figures = Figures()
         self.timeline = Timeline(clock, wall)
         self.undelivered = undelivered
         self.clock = clock
@@ -108,7 +110,8 @@ class Accounts:
         """Note engines that changed their rung without the governor. Asks engines, so the lock must not be held."""
         for entry in self:
             try:
-                entry.observe()
+                if (move := entry.observe()) is not None:
+                    self.figures.moved(entry.resident.spec, move)
             except Exception:
                 # One broken engine must not keep memory from all others.
                 log.exception("the memory of %s could not be observed", entry.resident.spec.name)

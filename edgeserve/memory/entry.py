@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Set
 
 from edgeserve.engine import Footprint, Rung
 from edgeserve.errors import EdgeserveError
+from edgeserve.figures.moves import CLOSED, MAPPED, Move
 from edgeserve.memory.amount import NOTHING, Amount, per_request, without_requests
 from edgeserve.memory.estimate import heuristic
 from edgeserve.memory.occupancy import OPTIONAL, SAVING_ORDER, Need, Occupancy, Saving
@@ -122,20 +123,24 @@ class Entry:
             log.exception("%s could not be estimated; its files' size decides", self.resident.spec.name)
             return None
 
-    def observe(self) -> None:
-        """Note a rung that changed without the governor: mapped at startup, or closed after a failure."""
-        uses, rung = self.uses, self.resident.rung
-        if rung is self.seen or self.active:
-            return
+    def observe(self) -> Move | None:
+        """Note a rung that changed without the governor: mapped at startup, or closed after a failure.
+
+        Returns the move; None where nothing is new.
+        """
+        uses, before, rung = self.uses, self.seen, self.resident.rung
+        if rung is before or self.active:
+            return None
         now = self.resident.footprint()
         # The engine moved meanwhile: the thread that moved it books the change.
         if self.uses != uses or self.resident.rung is not rung:
-            return
+            return None
         if rung is Rung.WARM:
             self.warm = without_requests(now)
         elif rung is Rung.HOT and self.hot is None:
             self.measure(now)
         self.seen = rung
+        return Move(before, rung, CLOSED if rung is Rung.COLD else MAPPED)
 
     def measure(self, taken: Footprint, measured: int | None = None) -> None:
         """Book the memory of a hot engine. ``measured`` bytes, where known, replace the sum of ``taken``."""

@@ -16,7 +16,7 @@ from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.memory import metal, report
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.admission import Admission
-from edgeserve.memory.gauge import Gauge
+from edgeserve.memory.gauge import Gauge, Judgement
 from edgeserve.memory.history import StepRecord
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.peaks import Peaks
@@ -59,6 +59,7 @@ class Governor:
     ) -> None:
         self.probe = probe
         self.accounts = accounts
+        self.figures = accounts.figures
         self._gauge = Gauge(accounts, probe)
         probe.beat = Sampler(accounts, self._gauge).sample
         self._mover = Mover(accounts, probe)
@@ -240,6 +241,10 @@ class Governor:
     def fragmentation(self) -> Json:
         counts = self.accounts.history.counts
         return report.fragmentation(self.probe.read(), heap.usage(), counts["emergencies"], counts["stopped"])
+
+    def judgement(self) -> Judgement:
+        """The latest reading of memory, judged."""
+        return self._gauge.latest()
 
     def health(self) -> Json:
         return report.health(self._gauge.latest())

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 
 from edgeserve.engine import Rung
+from edgeserve.figures.moves import Move
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.entry import Entry
@@ -49,7 +50,8 @@ class Mover:
             if isinstance(move, Refused):
                 log.debug("%s stays %s: it is %s", one.spec.name, one.rung.name.lower(), move.reason)
                 return None
-            entry.leaving_seconds = self._accounts.clock() - began
+            ended = self._accounts.clock()
+            entry.leaving_seconds = ended - began
             now = self._probe.read()
             record = StepRecord(
                 job=one.spec.job,
@@ -64,6 +66,8 @@ class Mover:
                 exact=self._accounts.unchanged_since(mark) and not entry.inexact,
             )
         self._record(entry, move, record)
+        verified = Move(record.before, record.after, reason, began, ended, record.expected, record.freed)
+        self._accounts.figures.moved(one.spec, verified)
         return record
 
     def shed(self, saving: Saving) -> None:

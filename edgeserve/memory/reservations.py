@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from edgeserve.engine import Footprint, Rung
+from edgeserve.figures.moves import LOAD, Move
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.entry import Entry
 from edgeserve.memory.history import in_mb
@@ -78,19 +79,25 @@ class Reservations:
             self._accounts.count_restoration(reservation.before)
             overdrawn = entry.held.total > expected
             self._accounts.stir(progress=True)
-            seconds, held = now - reservation.booked_at, entry.held.total
-        self._accounts.timeline.note(
-            "step_up",
-            entry.resident.id,
-            before=reservation.before.name.lower(),
-            after=Rung.HOT.name.lower(),
-            seconds=round(seconds, 2),
-            expected_mb=in_mb(expected),
-            taken_mb=in_mb(held),
-        )
+            held = entry.held.total
+        self._tell(reservation, now, expected, held)
         if measured is not None:
             self._learn(entry)
         return overdrawn
+
+    def _tell(self, reservation: Reservation, now: float, expected: int, held: int) -> None:
+        """Count the way up, and note it in the timeline. Sizes in bytes."""
+        entry, before = reservation.entry, reservation.before
+        self._accounts.figures.moved(entry.resident.spec, Move(before, Rung.HOT, LOAD, reservation.booked_at, now))
+        self._accounts.timeline.note(
+            "step_up",
+            entry.resident.id,
+            before=before.name.lower(),
+            after=Rung.HOT.name.lower(),
+            seconds=round(now - reservation.booked_at, 2),
+            expected_mb=in_mb(expected),
+            taken_mb=in_mb(held),
+        )
 
     def release(self, reservation: Reservation) -> None:
         """Return the request's bytes; all bytes of an engine that did not become hot. Idempotent."""

@@ -13,21 +13,21 @@ Installed = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A package, its module, and the extra of edgeserve that brings it."""
+    """A package, its module, and the extra of edgeserve that brings it; empty where edgeserve itself does."""
 
     module: str
     package: str
-    extra: str
+    extra: str = ""
 
 
-_HIBARI = Need("hibari", "hibari-tts", "starter")
-CONVERSIONS: Mapping[str, tuple[Need, ...]] = MappingProxyType({"whisper": (Need("onnx", "onnx", "starter"),)})
+_HIBARI = Need("hibari", "hibari-tts")
+CONVERSIONS: Mapping[str, tuple[Need, ...]] = MappingProxyType({"whisper": (Need("onnx", "onnx"),)})
 """Packages that write the graphs, by conversion. A conversion that is not listed needs none."""
 VOICES: Mapping[str, tuple[Need, ...]] = MappingProxyType(
     {
         "hibari": (_HIBARI,),
         "kokoro": (_HIBARI,),
-        "piper": (Need("hibari", "hibari-tts", "piper"), Need("piper", "piper-tts", "piper")),
+        "piper": (_HIBARI, Need("piper", "piper-tts", "piper")),
     }
 )
 """Packages that read English, by the family of a voice (option ``family``)."""
@@ -54,4 +54,7 @@ def packages(needs: Iterable[Need]) -> str:
 
 def command(needs: Iterable[Need]) -> str:
     """The command that installs the packages."""
-    return f"pip install 'edgeserve[{','.join(sorted({need.extra for need in needs}))}]'"
+    needs = tuple(needs)
+    plain = dict.fromkeys(need.package for need in needs if not need.extra)
+    extras = sorted({need.extra for need in needs if need.extra})
+    return " ".join(["pip install", *plain, *([f"'edgeserve[{','.join(extras)}]'"] if extras else [])])

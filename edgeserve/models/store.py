@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgeserve.errors import DiskFull, ModelDamaged, ModelMissing, NotFound, StoreError
-from edgeserve.models import catalog, disk, leftovers, manifest, needs, partial
+from edgeserve.models import catalog, disk, leftovers, manifest, needs, partial, stale
 from edgeserve.models.inventory import Inventory
 from edgeserve.models.leftovers import Leftover
 from edgeserve.models.lock import locked
@@ -72,6 +72,15 @@ class Store:
         stored = in_place(wanted) if wanted.here is not None else self._pulled(wanted, progress)
         return self._inventory.with_companions(wanted, stored)
 
+    def renew(self, name: str, *, progress: Tell = silent) -> StoredModel:
+        """Fetch a model of the catalogue again, and replace the one that is here once the new one is complete.
+
+        Raises as ``pull`` does.
+        """
+        wanted = understand(name)
+        self._check_space(wanted)
+        return self._inventory.with_companions(wanted, self._pulled(wanted, progress, anew=True))
+
     def ready(self, what: str) -> None:
         """Raise the errors of ``pull`` that are known without a source: unknown name, missing package, full disk."""
         wanted = understand(what, offline=True)
@@ -125,6 +134,22 @@ class Store:
         """Leftovers of interrupted pulls and removals. ``remove`` takes their names."""
         with disk.failures(self.root, "the list of interrupted pulls"):
             return tuple(leftovers.everything(self.root))
+
+    def stale(self) -> Mapping[str, str]:
+        """Pulled models that are behind the catalogue, by name, with the reason. Damaged ones are left out."""
+        found = {}
+        for one in self.list():
+            if catalog.knows(one.name):
+                known = manifest.read(self.root / one.name)
+                if why := stale.reason(catalog.find(one.name), known):
+                    found[one.name] = why
+        return found
+
+    def discard(self, left: Leftover) -> None:
+        """Delete a leftover, and not the model of its name. Raises StoreError while another process works on it."""
+        with disk.failures(self.root, left.name), locked(self.root, left.name):
+            if left.path.exists():  # another process may have ended it meanwhile
+                leftovers.delete(left.path)
 
     def remove(self, name: str) -> None:
         """Delete a model, damaged or not, and its leftovers. Raises ModelMissing, and StoreError during a pull."""
@@ -225,16 +250,17 @@ class Store:
 
         return told
 
-    def _pulled(self, wanted: Wanted, tell: Tell) -> StoredModel:
+    def _pulled(self, wanted: Wanted, tell: Tell, *, anew: bool = False) -> StoredModel:
         name = wanted.name
         waiting = Progress(name, "wait", 0, 0)
         with disk.failures(self.root, name), locked(self.root, name, lambda: tell(waiting)):
-            with contextlib.suppress(ModelMissing, ModelDamaged):
-                return self._inventory.read(wanted)
+            if not anew:
+                with contextlib.suppress(ModelMissing, ModelDamaged):
+                    return self._inventory.read(wanted)
             self._check_space(wanted)
             new = leftovers.partial(self.root, name)
             partial.fill(new, wanted, self._watched(name, tell), self._sync)
-            # The old folder is damaged, or converted by an older version.
+            # The old folder is damaged, or behind the catalogue.
             old = leftovers.set_aside(self.root, name) if (self.root / name).exists() else None
             new.rename(self.root / name)
             self._sync(self.root)

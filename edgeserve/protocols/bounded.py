@@ -43,7 +43,7 @@ class CountedTransport:
     @property
     def taken(self) -> int:
         """Bytes that the system took from the transport."""
-        waiting: int = self._transport.get_write_buffer_size()
+        waiting: int = self.get_write_buffer_size()
         return self._written - waiting
 
     def __getattr__(self, name: str) -> Any:
@@ -99,9 +99,9 @@ class Bounded(asyncio.BufferedProtocol):
         self.writing = Writing(counted)
         return counted
 
-    def get_buffer(self, sizehint: int) -> bytearray:
+    def get_buffer(self, sizehint: int) -> memoryview:
         self._buffer = bytearray(max(READ_BYTES, min(self.plain, WIDE_READ_BYTES)))
-        return self._buffer
+        return memoryview(self._buffer)  # asyncio's TLS writes into slices, which would be copies of a bytearray
 
     def buffer_updated(self, nbytes: int) -> None:
         data, self._buffer = bytes(memoryview(self._buffer)[:nbytes]), bytearray()  # an idle connection holds none

@@ -227,5 +227,6 @@ class HttpConnection(Bounded, H11Protocol):
             self.cycle.message_event.set()
         self._lingering = self._since + self.patience.linger
         self.flow.resume_reading()
-        with contextlib.suppress(OSError):  # it has left meanwhile
-            self.transport.write_eof()
+        if self.transport.can_write_eof():  # TLS knows no half of a connection
+            with contextlib.suppress(OSError):  # it has left meanwhile
+                self.transport.write_eof()

@@ -156,6 +156,7 @@ class WyomingConnection(Bounded):
             while (event := await self._next()) is not None:
                 await dialogue.take(event)
                 self._working, self._since = False, self.admitted.clock()
+                await asyncio.sleep(0)  # an inbox that is not empty gives nobody else a turn
             if self._ending is not None and (self._is_open or not isinstance(self._ending, ShuttingDown)):
                 await self._send(failure(self._ending))
         except Cancelled:

@@ -44,6 +44,8 @@ class Task:
 class Aside:
     """At most ``threads`` threads, which end when no work waits. Clients take turns.
 
+    Where there are several threads, one more is spare. Only a client with nothing under way gets it, so that the slow
+    work of one client never holds all threads.
     While ``most`` pieces wait, work of the client with the most gives its place to one with fewer, and other work is
     refused with Busy.
     """
@@ -62,7 +64,7 @@ class Aside:
     def _put(self, task: Task) -> Future[Any]:
         displaced, future = None, task.future
         with self._lock:
-            if self._running < self._threads and self._begins(task):
+            if self._is_free(task) and self._begins(task):
                 return future
             self._forget_cancelled()
             if len(self._waiting) >= self._most:
@@ -71,6 +73,16 @@ class Aside:
         if displaced is not None and displaced.future.set_running_or_notify_cancel():
             displaced.future.set_exception(self._full())
         return future
+
+    def _is_free(self, task: Task) -> bool:
+        """Whether a thread is free for the task."""
+        if self._running < self._threads:
+            return True
+        return self._spare_is_free and self._waiting.is_idle(task.place.groups)
+
+    @property
+    def _spare_is_free(self) -> bool:
+        return self._threads > 1 and self._running == self._threads
 
     def _forget_cancelled(self) -> None:
         for task in self._waiting:
@@ -109,8 +121,9 @@ class Aside:
     def _next(self, done: Task) -> Task | None:
         with self._lock:
             self._waiting.end(done)
-            if (task := self._waiting.take()) is None:
-                self._running -= 1
+            self._running -= 1
+            if (task := self._waiting.take(idle=self._running == self._threads)) is not None:
+                self._running += 1
             return task
 
     def _work(self, task: Task | None) -> None:

@@ -15,12 +15,14 @@ from concurrent.futures import Future
 from edgeserve.clients import NOBODY, Client, Groups
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import Busy, EdgeserveError, ShuttingDown
+from edgeserve.figures.figures import Figures
 from edgeserve.memory.governor import Governor
 from edgeserve.memory.resident import Moved, Refused, cached, taken
 from edgeserve.residency.host import LONG_PATIENCE, Host
 from edgeserve.residency.loads import Loads
 from edgeserve.residency.turns import Turns
 from edgeserve.residency.way_up import WayUp
+from edgeserve.residency.wishes import Wishes
 from edgeserve.residency.work import Work
 from edgeserve.shares import Shares
 from edgeserve.system.stamps import stamps
@@ -51,19 +53,27 @@ class Gate:
         self.pinned = pinned
         self.last_used = clock()
         self.keep_alive = keep_alive
-        """Idle seconds that the latest request asks for, in place of the configured ones; infinite: to stay."""
+        """Idle seconds that requests ask for, in place of the configured ones; infinite: to stay.
+
+        The latest request says, unless another client still wants the engine for longer.
+        """
         self._own_keep_alive = keep_alive
         self.queue_limit = queue_limit
         self._files = stamps(host.spec.files.values())
-        self._clock = clock
+        self.clock = clock
         self._on_idle = on_idle
         self._governor = governor
         self._state = threading.Condition()
         self._way_up = WayUp(self, host, governor)
         self._turns = Turns(host, self._state, self._way_up.admit, self._went_idle, clock)
         self._leases = Shares()
+        self._wishes = Wishes(clock)
         self._closing = False
         self._loads = Loads(host, self._way_up, self._turns, self._state, lambda: self._closing, self._used_now)
+
+    @property
+    def figures(self) -> Figures:
+        return self._governor.figures
 
     # The resident that the governor knows
 
@@ -173,9 +183,16 @@ class Gate:
                     raise self._full()
                 reason = self._full(self._leases.held(displaced.place.groups))
             self._leases.add(client.groups)
-            self.keep_alive = self._own_keep_alive if keep_alive is None else keep_alive
+            wanted = self._own_keep_alive if keep_alive is None else keep_alive
+            self.keep_alive = self._wishes.agreed(client.groups, wanted)
+            self._wishes.note(client.groups, wanted)
         if displaced is not None:
             self._turns.end_withdrawn(displaced, reason)
+
+    def wanted_by_others(self, client: Client) -> bool:
+        """Whether a client other than this one wants the engine to stay now."""
+        with self._state:
+            return self._wishes.of_others(client.groups) > 0
 
     def _cut_slowest(self, groups: Groups) -> bool:
         """Cut an unread answer, unless its client holds fewer places than the one that asks."""
@@ -196,7 +213,8 @@ class Gate:
         """Give a lease of the client back and stamp the last use: the idle time starts now."""
         with self._state:
             self._leases.remove(client.groups)
-            self.last_used = self._clock()
+            self._wishes.stamp(client.groups)
+            self.last_used = self.clock()
             self._state.notify_all()
         self._went_idle()
 
@@ -204,7 +222,7 @@ class Gate:
         """Take no new leases and wait for those out until the clock shows ``until``; True when none is left."""
         with self._state:
             self._closing = True
-            seconds = min(max(0.0, until - self._clock()), threading.TIMEOUT_MAX)
+            seconds = min(max(0.0, until - self.clock()), threading.TIMEOUT_MAX)
             return self._state.wait_for(lambda: not self._leases, seconds)
 
     # Work of a lease
@@ -219,7 +237,7 @@ class Gate:
 
         Raises Busy when the system gives no thread.
         """
-        work.arrived = self._clock()
+        work.arrived = self.clock()
         self._turns.submit(work)
 
     def cancel(self, work: Work) -> None:
@@ -276,7 +294,7 @@ class Gate:
 
     def _used_now(self) -> None:
         with self._state:
-            self.last_used = self._clock()
+            self.last_used = self.clock()
             if not self._leases:
                 self.keep_alive = self._own_keep_alive
 

@@ -12,11 +12,16 @@ from types import TracebackType
 from edgeserve.clients import NOBODY, Client
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import Cancelled
-from edgeserve.messages import Event, Request
+from edgeserve.figures import account
+from edgeserve.figures.answer import Answer, Times
+from edgeserve.messages import Event, Request, SlotRequest, TextRequest
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.mailbox import Deliveries, Mailbox
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import Done, Work
+
+UNCOUNTED = (SlotRequest, TextRequest)
+"""Requests that make no model compute."""
 
 
 class Lease:
@@ -37,6 +42,7 @@ class Lease:
         self._deliveries = deliveries
         self._begun = begun
         self._place = Place(client)
+        self._account = account.current.get()
         self._lock = threading.Lock()
         self._mailbox: Mailbox | None = None
         self._behind: deque[Work] = deque()
@@ -67,7 +73,7 @@ class Lease:
         left = len(requests)
         for number, request in enumerate(requests):
             work = Work(request, lambda item: None, mailbox.room, self._begun, self._place)
-            work.emit = functools.partial(self._emit, mailbox, number, work, apart)
+            work.emit = functools.partial(self._emit, mailbox, number, work, Answer(self._gate.clock), apart)
             self._behind.append(work)
         try:
             self._start(1)
@@ -111,12 +117,13 @@ class Lease:
         if over:
             self._gate.release(self._place.client)
 
-    def _emit(self, mailbox: Mailbox, number: int, work: Work, apart: bool, item: Event | Done) -> None:
+    def _emit(self, mailbox: Mailbox, number: int, work: Work, answer: Answer, apart: bool, item: Event | Done) -> None:
         """Put an event into the mailbox, on the host's thread. The end of one request starts the next.
 
         A reader that sees the last end finds the lease ended.
         """
         if isinstance(item, Done):
+            self._count(work, answer, item)
             with self._lock:
                 self._running.remove(work)
             if item.error is not None:
@@ -124,9 +131,18 @@ class Lease:
                 self._cancel()
                 return
             self._start(1)
-        elif not apart and self._behind:
-            self._start(len(self._behind))
+        else:
+            answer.see(item)
+            if not apart and self._behind:
+                self._start(len(self._behind))
         mailbox.put(number, item)
+
+    def _count(self, work: Work, answer: Answer, done: Done) -> None:
+        """Count the answer, before its reader sees the end."""
+        if not isinstance(work.request, UNCOUNTED):
+            now = self._gate.clock()
+            arrived = now if work.arrived is None else work.arrived
+            self._gate.figures.ended(self.spec, answer, Times(arrived, work.started, now), done.error, self._account)
 
     def _cancel(self) -> None:
         with self._lock:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -11,7 +10,9 @@ from types import MappingProxyType
 
 from edgeserve import clients
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import Busy, ShuttingDown
+from edgeserve.errors import Busy, EdgeserveError, ShuttingDown
+from edgeserve.figures import account as accounts
+from edgeserve.figures.figures import Figures
 from edgeserve.jobs import Job
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
@@ -22,13 +23,13 @@ from edgeserve.residency.directory import Directory, Terms, arranged, not_config
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Host
 from edgeserve.residency.lease import Lease
+from edgeserve.residency.leaving import Leaving
 from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import MAPPED_AT_STARTUP
 from edgeserve.residency.names import spellings
 from edgeserve.residency.prefetches import Prefetches
 from edgeserve.residency.successions import Successions
 from edgeserve.residency.work import kind_of
-from edgeserve.system.prefetch import Prefetch
 
 OnDemand = Callable[[str, Sequence[Job]], tuple[Host, Terms] | None]
 """Host and terms of the model that a name means, among those of some jobs; None: there is none."""
@@ -71,17 +72,19 @@ class Pool:
         """Replaces a model whose files have changed on the disk, before its next load."""
         self._successions = Successions()
         self._on_demand = on_demand
-        self._leaving: list[Gate] = []
-        """Models that are removed, while their last answers run."""
         self._moves = Aside("moves of engines", threads=2)
-        self._removals = Aside("models that leave", threads=16)
         self.deliveries = deliveries or Deliveries()
         self.roster = roster or Roster()
         self._queue_limit = queue_limit
         self._clock = clock
         self.prefetches = Prefetches(governor, self.directory)
+        self._leaving = Leaving(governor, self.prefetches)
         for host in hosts:
             self.add(host, terms.get(host.spec.id, Terms()))
+
+    @property
+    def figures(self) -> Figures:
+        return self.governor.figures
 
     @property
     def configured(self) -> Mapping[str, ModelSpec]:
@@ -115,7 +118,7 @@ class Pool:
             model = made[0].spec.id
             if model in self.gates:
                 return None  # a model of another job has this name
-            if any(gate.id == model for gate in self._leaving):
+            if any(gate.id == model for gate in self.leaving):
                 raise Busy(f"{model} ends its last answers, and is served again then; try again", retry_after=5)
             found = self.add(*made).id
         return found
@@ -131,7 +134,7 @@ class Pool:
         gate = self._gate(model)
         self.directory.remove(model)
         self.gates = MappingProxyType({name: one for name, one in self.gates.items() if one is not gate})
-        await self._leave(gate)
+        await self._leaving.leave(gate)
 
     async def replace(self, host: Host, terms: Terms) -> None:
         """Serve a model by another engine, cold, once its answers under way have ended whole.
@@ -140,24 +143,11 @@ class Pool:
         """
         gate = self._gate(host.spec.id)
         with self._successions.under_way(gate.id):
-            await self._leave(gate)
+            await self._leaving.leave(gate)
             if self._successions.closed:
                 await asyncio.to_thread(host.stop)
                 raise ShuttingDown("the server is shutting down and loads nothing more", retry_after=5)
             self.add(host, terms)
-
-    async def _leave(self, gate: Gate) -> None:
-        self._leaving.append(gate)
-        try:
-            await self._removals.run(self._close, gate, self.prefetches.pop(gate.id))
-        finally:
-            self._leaving.remove(gate)
-
-    def _close(self, gate: Gate, prefetch: Prefetch) -> None:
-        prefetch.stop()
-        gate.drain(math.inf)
-        gate.stop()
-        self.governor.forget(gate)
 
     def tune(self, model: str, terms: Terms) -> None:
         """Serve a model on other terms from now on. Raises NotConfigured."""
@@ -184,7 +174,7 @@ class Pool:
     @property
     def leaving(self) -> tuple[Gate, ...]:
         """Gates that are removed or replaced, while their last answers run."""
-        return tuple(self._leaving)
+        return self._leaving.gates
 
     @property
     def ending(self) -> bool:
@@ -207,7 +197,13 @@ class Pool:
         host's thread as each request begins. Raises NotConfigured, Busy or ShuttingDown.
         """
         gate, client = await self._current(model), clients.current.get()
-        gate.acquire(keep_alive, client)
+        if (account := accounts.current.get()) is not None:
+            account.asks(gate.spec.job, gate.id)
+        try:
+            gate.acquire(keep_alive, client)
+        except EdgeserveError as error:
+            gate.figures.refused(gate.spec, error)
+            raise
 
         def began(request: Request) -> None:
             begun()
@@ -229,6 +225,10 @@ class Pool:
         for gate in gates:
             await _loaded(gate)
         return {gate.id: gate.rung is Rung.HOT for gate in gates}
+
+    def wanted_by_others(self, model: str) -> bool:
+        """Whether a client other than the current one wants the model to stay loaded."""
+        return self._gate(model).wanted_by_others(clients.current.get())
 
     async def evict(self, model: str, to: Rung = Rung.COLD) -> bool:
         """Ask a model to step down; False when a lease or its work holds it."""
@@ -276,7 +276,7 @@ class Pool:
         await asyncio.to_thread(self.roster.stop)
 
     def _all(self) -> tuple[Gate, ...]:
-        return (*self.gates.values(), *self._leaving)
+        return (*self.gates.values(), *self.leaving)
 
     def warm_ahead(self, jobs: Iterable[Job]) -> None:
         """Heat the one model of ``jobs``, if memory is free: the file that a request brings for it is being decoded.

@@ -86,18 +86,21 @@ class Rounds(Generic[T]):
         self._waiting.update(groups)
         bisect.insort(self._lines.setdefault(groups, []), item, key=lambda one: one.place.number)
 
-    def next(self) -> T | None:
-        """The item whose turn it is. It stays."""
-        if not self._lines:
-            return None
-        return self._lines[min(self._lines, key=self._rank)][0]
+    def next(self, *, idle: bool = False) -> T | None:
+        """The item whose turn it is; with ``idle``, among those of clients with nothing under way. It stays."""
+        lines = [groups for groups in self._lines if not idle or self.is_idle(groups)]
+        return self._lines[min(lines, key=self._rank)][0] if lines else None
 
-    def take(self) -> T | None:
-        """Take the item whose turn it is. ``end`` or ``put_back`` must follow."""
-        if (item := self.next()) is not None:
+    def take(self, *, idle: bool = False) -> T | None:
+        """Take the item whose turn it is, as ``next``. ``end`` or ``put_back`` must follow."""
+        if (item := self.next(idle=idle)) is not None:
             self._leave(item)
             self.begin(item)
         return item
+
+    def is_idle(self, groups: Groups) -> bool:
+        """Whether the client has nothing under way."""
+        return not self._taken[groups[-1]]
 
     def begin(self, item: T) -> None:
         """Count an item that need not wait as taken. ``end`` must follow."""

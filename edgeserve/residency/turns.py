@@ -132,6 +132,7 @@ class Turns:
         if not self._reserve(admitted, beside):
             return False
         work.check_wanted()
+        work.started = self._clock()
         work.begun(work.request)
         return True
 

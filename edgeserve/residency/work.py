@@ -46,7 +46,8 @@ class Work:
     mailbox takes more; an answer without room pauses until the gate's ``wake``. ``begun`` is called on the host's
     thread as the answer begins, its engine hot; it must neither wait nor raise. ``context`` carries the request id to
     the log lines of other threads. ``place`` is shared by all work of one lease. ``prepared`` is the engine's own form
-    of the request, made before its turn. ``arrived``: when the gate got it, on the gate's clock.
+    of the request, made before its turn. ``arrived`` and ``started``: when the gate got it, and when its turn came, on
+    the gate's clock.
     """
 
     request: Request
@@ -59,6 +60,7 @@ class Work:
     reason: EdgeserveError | None = None
     prepared: object | None = None
     arrived: float | None = None
+    started: float | None = None
 
     def abort(self, reason: EdgeserveError) -> None:
         """Stop within one token or segment and end with ``reason``. The first reason counts."""

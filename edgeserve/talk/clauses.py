@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import re
 
-SENTENCE = re.compile(r"[.!?…。！？]+[\"”’')\]]*(?=\s)|\n+")
-CLAUSE = re.compile(r"[,;:.!?…、，；：。！？]+[\"”’')\]]*(?=\s)|\s[–—-](?=\s)|\n+")
+SENTENCE = re.compile(r"[.!?…。！？]++[\"”’')\]]*+(?=\s)|\n++")
+CLAUSE = re.compile(r"[,;:.!?…、，；：。！？]++[\"”’')\]]*+(?=\s)|\s[–—-](?=\s)|\n++")
 WIDE = re.compile(r"[。！？]")
 SHORT_WORDS = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|vs|e\.g|i\.e|etc)|\b[A-Z]|\b[0-9]+)\.$")
 """Ends of texts that rarely end a sentence."""
+SHORT_CHARS = 12
+"""Characters before a mark that tell whether they are such an end."""
 FIRST_CHARS = 12
 """Characters of a first clause at least: a single word would sound cut off."""
 LONGEST = 240
-"""Characters of a piece without any mark, after which it is cut at a space."""
+"""Characters of a piece. One without any mark is cut at a space. No look goes further, so that no text costs more."""
 
 
 class Clauses:
@@ -43,12 +45,14 @@ class Clauses:
     def _end(self) -> int | None:
         """The end of the next piece."""
         pattern, least = (CLAUSE, FIRST_CHARS) if self._first else (SENTENCE, 1)
-        for found in pattern.finditer(self._held):
-            if found.end() >= least and not SHORT_WORDS.search(self._held[: found.end()]):
-                return found.end()
-        if wide := WIDE.search(self._held, least):
-            return wide.end()
+        near = self._held[: LONGEST + 1]  # the last one may be the space behind a mark
+        for found in pattern.finditer(near):
+            end = min(found.end(), LONGEST)
+            if end >= least and not SHORT_WORDS.search(near, max(0, end - SHORT_CHARS), end):
+                return end
+        if wide := WIDE.search(near, least):
+            return min(wide.end(), LONGEST)
         if len(self._held) <= LONGEST:
             return None
-        space = self._held.rfind(" ", 1, LONGEST)
+        space = near.rfind(" ", 1, LONGEST)
         return space if space > 0 else LONGEST

@@ -8,7 +8,7 @@ grammars the same way, without bounds.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from engines.grammar.gbnf import Chars, Gbnf
 from engines.grammar.rules import Unsayable
@@ -19,6 +19,8 @@ STEPS, STEPS_EACH = 5_000_000, 20_000
 """Steps of one answer, and more of them for each of its tokens. A step takes about a microsecond, in which no other
 thread of the process runs Python.
 """
+PAUSE_STEPS = 2_000
+"""Steps between two pauses: some milliseconds."""
 MAX_NODES = 200_000
 """Nodes of one answer, and places looked at for one character: some 50 MB."""
 GARBAGE = 20_000
@@ -32,9 +34,13 @@ State = frozenset[int]
 
 
 class Matcher:
-    """One walk through a grammar. Methods raise Unsayable for a grammar that takes too much work."""
+    """One walk through a grammar. Methods raise Unsayable for a grammar that takes too much work.
 
-    def __init__(self, grammar: Gbnf) -> None:
+    They call ``pause`` every ``PAUSE_STEPS`` steps; it may raise to end the walk.
+    """
+
+    def __init__(self, grammar: Gbnf, pause: Callable[[], None] = lambda: None) -> None:
+        self._pause, self._until_pause = pause, PAUSE_STEPS
         self._places: list[int | tuple[tuple[int, ...], Chars] | None] = []
         """The element at each place: a rule, characters with their first ones, or None at the end of a sequence."""
         self._starts: list[list[int]] = []
@@ -168,6 +174,10 @@ class Matcher:
 
     def _spend(self, steps: int) -> None:
         self._left -= steps
+        self._until_pause -= steps
+        if self._until_pause < 0:
+            self._until_pause = PAUSE_STEPS
+            self._pause()
         if self._left < 0:
             raise Unsayable("the grammar takes too many steps to follow; write it more simply")
 

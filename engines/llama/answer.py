@@ -43,6 +43,12 @@ class Prompt:
     chunks: Any = None
     thinks: bool = False
 
+    @property
+    def read(self) -> PromptEvent:
+        """The tokens of the prompt that are read so far."""
+        computed = self.tokens - self.cached - len(self.slot.pending)
+        return PromptEvent(self.tokens, self.cached, max(0, computed))
+
 
 class Wording:
     """Turns the tokens of an answer into events.
@@ -100,16 +106,14 @@ def answer(
     while not over:
         if cancel.is_set():
             return
+        if slot.full and not wording.said:
+            raise batch.no_room()
         if slot.full:
-            if not wording.said:
-                raise batch.no_room()
             break
         if slot.output is None:
             yield None
             if request.count == "each" and not wording.said:
-                yield PromptEvent(
-                    prompt.tokens, prompt.cached, max(0, prompt.tokens - prompt.cached - len(slot.pending))
-                )
+                yield prompt.read
             continue
         if not limit:
             break  # the prompt was read, and that is all

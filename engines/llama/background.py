@@ -101,6 +101,12 @@ def computing() -> concurrent.futures.ThreadPoolExecutor:
 
 
 @functools.cache
+def following() -> concurrent.futures.ThreadPoolExecutor:
+    """Threads for clients' grammars, which wait for each other: answers with schemas never wait for one of them."""
+    return concurrent.futures.ThreadPoolExecutor(THREADS, thread_name_prefix="edgeserve-follow")
+
+
+@functools.cache
 def writing() -> concurrent.futures.ThreadPoolExecutor:
     """One thread for work on the disk: what it reads is of the size of a conversation, and is there once."""
     return concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="edgeserve-disk")

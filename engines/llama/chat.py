@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import threading
 from collections.abc import Generator, Iterator
 from typing import TypeVar
 
@@ -25,10 +26,11 @@ from edgeserve.messages import (
     TextRequest,
 )
 from edgeserve.slots import SlotState
+from engines.grammar.gbnf import Gbnf
 from engines.llama import model as llama_model
 from engines.llama.adapters import Active, active
 from engines.llama.answer import Prompt, answer
-from engines.llama.background import Background, writing
+from engines.llama.background import Background, following, writing
 from engines.llama.batch import Batch
 from engines.llama.calls import with_calls
 from engines.llama.embed import embed
@@ -175,7 +177,8 @@ class LlamaChat(LlamaLadder):
         model, batch = self._hot()
         most = self.options.max_new_tokens
         limit = most if request.max_tokens is None else min(request.max_tokens, most)
-        background = Background(lambda: batch.busy)
+        own, stopped = isinstance(prepared.rules, Gbnf), threading.Event()
+        background = Background(lambda: batch.busy, following if own else None)
         with contextlib.ExitStack() as taken, self._explain_overflow(batch.context.size):
             if llama_model.hold(model):  # background work may outlive a cancelled answer
                 taken.callback(background.when_done, functools.partial(llama_model.release, model))
@@ -184,7 +187,9 @@ class LlamaChat(LlamaLadder):
                 return
             if prepared.loosened:
                 yield LoosenedEvent(prepared.loosened)
-            make = functools.partial(Sampler, request, self.options, model.vocabulary, prepared.rules, prepared.endings)
+            taken.callback(stopped.set)
+            rules, endings = prepared.rules, prepared.endings
+            make = functools.partial(Sampler, request, self.options, model.vocabulary, rules, endings, stopped)
             sampler = (yield from background.run(make, Sampler.free)) if prepared.rules else make()
             taken.callback(background.when_done, sampler.free)
             prompt = yield from self._take(batch, request, prepared, background)

@@ -4,42 +4,56 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import threading
 from collections.abc import Iterator
 from typing import Any
 
-from edgeserve.errors import InvalidRequest
+from edgeserve.errors import Cancelled, InvalidRequest
 from engines.grammar.gbnf import FIELD, Gbnf
 from engines.grammar.matcher import Matcher
 from engines.grammar.rules import Unsayable
+from engines.grammar.turns import TURNS
 from engines.llama.constraint import Constraint
 from engines.llama.forced import NOTHING, Ahead
 from engines.llama.grammar import Written
 from engines.llama.runtime import llama
 
 
-def constraint(grammar: Written, vocabulary: Any, field: str) -> Constraint:
-    """The constraint of a grammar. ``field`` and errors as in ``Constraint``."""
-    return OwnConstraint(grammar, vocabulary) if isinstance(grammar, Gbnf) else Constraint(grammar, vocabulary, field)
+def constraint(grammar: Written, vocabulary: Any, field: str, stopped: threading.Event) -> Constraint:
+    """The constraint of a grammar. ``field`` and errors as in ``Constraint``; ``stopped`` as in ``OwnConstraint``."""
+    if isinstance(grammar, Gbnf):
+        return OwnConstraint(grammar, vocabulary, stopped)
+    return Constraint(grammar, vocabulary, field)
 
 
 @contextlib.contextmanager
 def _named() -> Iterator[None]:
-    """Raise InvalidRequest instead of Unsayable."""
+    """Work in turn with other answers. Raise InvalidRequest instead of Unsayable."""
     try:
-        yield
+        with TURNS.one():
+            yield
     except Unsayable as error:
         raise InvalidRequest(f"{FIELD}: {error}", param=FIELD) from None
 
 
 class OwnConstraint(Constraint):
-    """Follows the grammar in this process, in bounded time. Its methods raise InvalidRequest beyond the bounds."""
+    """Follows the grammar in this process, in bounded time. Its methods raise InvalidRequest beyond the bounds.
 
-    def __init__(self, grammar: Gbnf, vocabulary: Any) -> None:
+    Answers take turns at it. ``stopped`` ends the work under way, on whatever thread, once it is set.
+    """
+
+    def __init__(self, grammar: Gbnf, vocabulary: Any, stopped: threading.Event) -> None:
+        self._stopped = stopped
         self._set(vocabulary, FIELD)
         self._vocabulary = vocabulary
         with _named():
-            self._matcher = Matcher(grammar)
+            self._matcher = Matcher(grammar, self._pause)
         self._texts: dict[int, bytes] = {}
+
+    def _pause(self) -> None:
+        if self._stopped.is_set():
+            raise Cancelled("the answer has ended")
+        TURNS.pass_on()
 
     def accept(self, token: int) -> None:
         if not self._ends(token):

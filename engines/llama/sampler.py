@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ class Sampler:
     """Biases, penalties, llama.cpp's sampler chain and an optional grammar. Free it after the answer.
 
     Raises InvalidRequest for a bias on a token that does not exist, and for a grammar that llama.cpp cannot use.
+    ``stopped``: set once the answer has ended, so that work on a client's grammar ends, too.
     See docs/decisions/0011-what-llama-cpp-aborts-on.md for the requests on which llama.cpp would abort, and the guards.
     """
 
@@ -32,6 +34,7 @@ class Sampler:
         vocabulary: Any,
         grammar: Written | None = None,
         endings: Sequence[int] = (),
+        stopped: threading.Event | None = None,
     ) -> None:
         runtime = llama()
         self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
@@ -40,7 +43,8 @@ class Sampler:
         self._check_tokens(endings, "stop_token_ids")
         self._endings = Endings(endings, None if request.ignore_eos else request.min_tokens)
         field = "response_format" if request.shaped and not request.tool_choice.required else "tools"
-        self._constraint = None if grammar is None else constraint(grammar, vocabulary, field)
+        stopped = stopped or threading.Event()
+        self._constraint = None if grammar is None else constraint(grammar, vocabulary, field, stopped)
         self.chain = runtime.llama_sampler_chain_init(runtime.llama_sampler_chain_default_params())
         for one in samplers(request.sampling, options, self._size):
             runtime.llama_sampler_chain_add(self.chain, one)

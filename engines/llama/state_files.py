@@ -12,7 +12,8 @@ from pathlib import Path
 log = logging.getLogger("edgeserve.llama")
 
 SUFFIX, KEPT, PART = ".state", ".slot", ".part"
-"""States that the server saved; states that somebody saved by name, which nothing evicts; unfinished files."""
+"""States that the server saved; states that somebody saved by name, which only others with names push out; unfinished
+files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ class StateFiles(StateIndex[StoredState]):
         self._index()
         self._drop_covered(tokens, self._hashed(salt).hex())
 
-    # States that somebody names, which nothing evicts
+    # States that somebody names, which only other named ones push out
 
     def keep(self, name: str, state: SavedState) -> int:
         """Write a state under a name of its salt; returns the bytes of the file. Raises DiskFull.
@@ -142,8 +142,8 @@ class StateFiles(StateIndex[StoredState]):
         if not self._store(file, self._hashed(state.salt), tokens, state):
             raise DiskFull(
                 f"{name} of {state.size >> 20} MB cannot be kept in {self._folder.path}: conversations may take "
-                f"{self.limit >> 20} MB, and the log tells of a disk that refuses; delete files there, or raise "
-                "prefix_cache_disk_mb"
+                f"{self.limit >> 20} MB, half of it with names, and the log tells of a disk that refuses; delete files "
+                "there, or raise prefix_cache_disk_mb"
             )
         return HEAD.size + tokens.itemsize * len(tokens) + state.size
 
@@ -156,6 +156,7 @@ class StateFiles(StateIndex[StoredState]):
             tokens, size, hashed = self._head(path)
             with path.open("rb") as file:
                 data = _data(file, size)
+                _stamp(file)
             if hashed != self._hashed(salt).hex():
                 raise ValueError("it belongs to somebody else")
         except FileNotFoundError:

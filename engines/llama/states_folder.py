@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.llama.state_files import KEPT, PART, SUFFIX, StateFile, files_in, subfolders
-from engines.llama.state_index import choose_victims
+from engines.llama.state_index import choose_victims, next_victim
 from engines.llama.writing import Allowance
 
 log = logging.getLogger("edgeserve.llama")
@@ -37,6 +37,8 @@ DISK_SHARE, MOST = 0.05, 1 << 30
 """Bound of the models that share one: this part of the free disk, and at most so many bytes."""
 KEPT_SECONDS = 30 * 24 * 3600.0
 """Age from which an unused state is removed."""
+NAMED_SHARE, MOST_NAMED = 0.5, 128
+"""Part of the bound that the states with names may take, and their number. They never become too old."""
 WRITING_SECONDS = 600.0
 """Age from which an unfinished file is what a power cut has left."""
 LOCK_TRIES, LOCK_SECONDS = 50, 0.005
@@ -122,7 +124,8 @@ class StatesFolder:
             _make_private(folder)
         part = self.path / f"{name}.{secrets.token_hex(4)}{PART}"
         with self._locked():
-            if not self._make_room(size, name.partition("-")[0], instead):
+            make_room = self._make_room_for_named if name.endswith(KEPT) else self._make_room
+            if not make_room(size, name, instead):
                 return False
             descriptor = _create(part, size)
         try:
@@ -135,9 +138,36 @@ class StatesFolder:
             raise
         return True
 
-    def _make_room(self, size: int, owner: str, instead: Collection[Path]) -> bool:
-        """Remove files until one of ``size`` bytes fits. False when it would take another owner's share."""
-        now = self._clock()
+    def _make_room_for_named(self, size: int, name: str, instead: Collection[Path]) -> bool:
+        """Remove files until a state with a name fits. False when it would take another owner's share.
+
+        1. Of the states with names, those of the owner with the most, the least recently used first.
+        2. Other states, as ``_make_room`` chooses them; where they do not suffice, further named ones of this owner.
+        """
+        owner, bound = name.partition("-")[0], int(self.limit * NAMED_SHARE)
+        named = [one for one in self.files() if one.path.suffix == KEPT and one.path != self.path / name]
+        # 1.
+        gone = choose_victims(named, sum(one.size for one in named) + size - bound, {owner: size})
+        if gone is None:
+            return False
+        while len(named) - len(gone) >= MOST_NAMED:
+            one = next_victim([one for one in named if one not in gone], lambda one: 1, {owner: 1})
+            if one is None:
+                return False
+            gone.append(one)
+        # 2.
+        own = [one for one in named if one.salt == owner and one not in gone]
+        while all(remove(one.path) for one in gone):
+            if self._make_room(size, name, instead):
+                return True
+            if not own:
+                return False
+            gone = [own.pop(0)]
+        return False
+
+    def _make_room(self, size: int, name: str, instead: Collection[Path]) -> bool:
+        """Remove states without a name until a file of ``size`` bytes fits. False as ``_make_room_for_named``."""
+        now, owner = self._clock(), name.partition("-")[0]
         files = [one for one in self.files() if not (_outdated(one, now) and remove(one.path))]
         taken = sum(one.size for one in files)
         limit = self._limit if self._limit is not None else self._limit_beside(taken)

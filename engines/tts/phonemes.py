@@ -40,7 +40,7 @@ SHOWN = 60
 def load() -> None:
     """Import hibari and its runtime. Raises EngineFailure for a missing package or another version."""
     if importlib.util.find_spec("hibari") is None:
-        raise EngineFailure("English voices need a phonemizer: pip install 'edgeserve[starter]'")
+        raise EngineFailure("English voices need a phonemizer: pip install hibari-tts")
     with without("scipy.fft"):  # it would keep 9 MB, and NumPy computes the same as fast
         import hibari
     import hibari.g2p.oov
@@ -49,7 +49,7 @@ def load() -> None:
     if hibari.__version__ != VERSION:
         raise EngineFailure(
             f"hibari-tts {hibari.__version__} is installed, this phonemizer needs {VERSION}: "
-            "pip install 'edgeserve[starter]'"
+            f"pip install hibari-tts=={VERSION}"
         )
 
 

@@ -16,7 +16,7 @@ BEGAN = 1_700_000_000.0
 
 def line(at: float, message: str) -> Mapping[str, Any]:
     time = datetime.datetime.fromtimestamp(BEGAN + at, datetime.UTC)
-    return {"time": time.strftime("%Y-%m-%dT%H:%M:%S") + f".{time.microsecond // 1000:03d}Z", "message": message}
+    return {"ts": time.strftime("%Y-%m-%dT%H:%M:%S") + f".{time.microsecond // 1000:03d}Z", "msg": message}
 
 
 def asked(model: str, sent: float, first: float, end: float, status: int = 200) -> Asked:

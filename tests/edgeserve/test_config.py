@@ -125,7 +125,8 @@ def test_a_mistake_in_the_file_names_its_place(tmp_path: Path, text: str, told: 
     ("environ", "told"),
     [
         ({"EDGESERVE_PORT": "http"}, "EDGESERVE_PORT = 'http': expected a whole number"),
-        ({"EDGESERVE_LOG_JSON": "maybe"}, "EDGESERVE_LOG_JSON = 'maybe': expected true or false"),
+        ({"EDGESERVE_LOG_FORMAT": "xml"}, "EDGESERVE_LOG_FORMAT = 'xml': expected one of"),
+        ({"EDGESERVE_LLAMACPP_METRICS": "maybe"}, "EDGESERVE_LLAMACPP_METRICS = 'maybe': expected true or false"),
         ({"EDGESERVE_DEVICE": "tpu"}, "EDGESERVE_DEVICE = 'tpu': expected one of"),
         ({"EDGESERVE_MMPROJ": "p.gguf"}, "without a vision model"),
         ({"EDGESERVE_PRELOAD": "tss"}, "EDGESERVE_PRELOAD = 'tss': expected all, or a list of"),
@@ -150,7 +151,9 @@ def test_the_key_does_not_show_in_representations() -> None:
     assert "sesame" not in repr(config.load({"EDGESERVE_API_KEY": "sesame"}))
 
 
-@pytest.mark.parametrize("variable", ["API_KEY", "PORT", "HOST", "LOG_JSON", "MODELS_DIR", "LLM", "DEVICE", "PRELOAD"])
+@pytest.mark.parametrize(
+    "variable", ["API_KEY", "PORT", "HOST", "LOG_FORMAT", "MODELS_DIR", "LLM", "DEVICE", "PRELOAD"]
+)
 def test_an_empty_variable_is_unset(tmp_path: Path, variable: str) -> None:
     path = write(tmp_path, '[server]\napi_key = "sesame"\nport = 7\nmodels_dir = "m"\n[llm]\nmodel = "a"\n')
     assert config.load({f"EDGESERVE_{variable}": ""}, path=path) == config.load({}, path=path)

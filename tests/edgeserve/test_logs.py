@@ -38,7 +38,7 @@ def test_a_message_is_one_visible_line(text: str) -> None:
     assert is_visible(written(PlainFormatter(), text))
     line = written(JsonFormatter(), text)
     assert is_visible(line)
-    assert json.loads(line)["message"] == f"GET {text}"
+    assert json.loads(line)["msg"] == f"GET {text}"
 
 
 @given(ANY)

@@ -25,7 +25,7 @@ from edgeserve import server
 from edgeserve.config import Config, ServerSettings
 from edgeserve.connections import ACCEPTED_AT_ONCE
 from edgeserve.errors import ConfigError
-from edgeserve.listening import check_open, listen
+from edgeserve.listening import check, check_open, listen
 from edgeserve.models.store import Store
 from edgeserve.server import Server
 
@@ -103,18 +103,33 @@ def test_other_machines_are_let_in_without_a_key_only_where_that_is_said(
     host: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(ConfigError, match=f"listening on {host} without a key.*EDGESERVE_API_KEY.*--insecure"):
-        check_open(Config(), host, insecure=False)
+        check_open(host, locked=False, insecure=False)
     assert not caplog.text
-    check_open(Config(), host, insecure=True)
+    check_open(host, locked=False, insecure=True)
     assert "whoever reaches this machine can use it" in caplog.text
     caplog.clear()
-    check_open(Config(ServerSettings(api_key="sesame")), host, insecure=False)
+    check_open(host, locked=True, insecure=False)
     assert not caplog.text
+
+
+def test_a_check_of_the_address_leaves_it_free(caplog: pytest.LogCaptureFixture) -> None:
+    with contextlib.closing(listen("127.0.0.1", 0)) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1 port {port}"):
+            check(Config(ServerSettings(port=port)), locked=False, insecure=False)
+    check(Config(ServerSettings(port=port)), locked=False, insecure=False)
+    check(Config(ServerSettings(port=port)), locked=False, insecure=False)
+    with pytest.raises(ConfigError, match="without a key"):
+        check(Config(ServerSettings(host="0.0.0.0", port=0)), locked=False, insecure=False)
+    check(Config(ServerSettings(host="0.0.0.0", port=0)), locked=False, insecure=True)
+    check(Config(ServerSettings(host="0.0.0.0", port=0)), locked=True, insecure=False)
+    assert not caplog.text, "the server warns of it once, when it listens"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"])
 def test_this_machine_alone_needs_no_key(host: str, caplog: pytest.LogCaptureFixture) -> None:
-    check_open(Config(), host, insecure=False)
+    check_open(host, locked=False, insecure=False)
     assert not caplog.text
 
 

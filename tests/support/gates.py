@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
+from edgeserve.figures.figures import Figures
 from edgeserve.hosts.engine_host import IDLE_AFTER
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import Job
@@ -45,6 +46,7 @@ class CountingGovernor:
     heap_returns: int = 0
     dropped: list[str] = field(default_factory=list)
     outgrown: list[str] = field(default_factory=list)
+    figures: Figures = field(default_factory=Figures)
     deaths: list[tuple[str, int | None]] = field(default_factory=list)
 
     def adopt(self, resident: Any) -> None: ...

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import faulthandler
 import socket
+import ssl
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,8 +21,10 @@ from support.gates import FAKES, fake_spec
 from support.memory import POLICY, FakeProbe
 
 from edgeserve import app
+from edgeserve.attendants import Attendant
 from edgeserve.config import Config, ResidencySettings, ServerSettings
 from edgeserve.connections import Connections, Patience
+from edgeserve.figures.spans import Traces
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import JOBS, Job
 from edgeserve.manage.manager import Means
@@ -30,6 +34,7 @@ from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.model_settings import ModelSettings
 from edgeserve.residency.pool import Pool
 from edgeserve.server import Server, address, listen
+from edgeserve.tls.certificate import Certificate
 from edgeserve.units import MB
 from edgeserve.wyoming import WyomingPort
 
@@ -73,14 +78,16 @@ def build(
     residency: ResidencySettings | None = None,
     config: Config | None = None,
     means: Means | None = None,
+    traces: Traces | None = None,
     **server: Any,
 ) -> Starlette:
     if config is not None:
-        return app.build(config, pool, means)
+        return app.build(config, pool, means, traces)
     engines = {job: ModelSettings(job=job, model=spec.name) for job, spec in pool.configured.items()}
     server.setdefault("isolation", "thread")
     settings = ServerSettings(drain_seconds=drain_seconds, **server)
-    return app.build(Config(server=settings, residency=residency or ResidencySettings(), models=engines), pool)
+    config = Config(server=settings, residency=residency or ResidencySettings(), models=engines)
+    return app.build(config, pool, means, traces)
 
 
 class Prompt:
@@ -95,6 +102,13 @@ class Prompt:
 
 
 uvicorn.server.asyncio = Prompt()  # type: ignore[assignment]
+
+
+def trusting(certificate: Path) -> ssl.SSLContext:
+    """A client's context that trusts this certificate alone."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(certificate)
+    return context
 
 
 class Running:
@@ -112,12 +126,15 @@ def serving(
     connections: Connections | None = None,
     patience: Patience | None = None,
     wyoming: socket.socket | None = None,
+    certificate: Certificate | None = None,
+    attendants: Sequence[Attendant] = (),
     **server: Any,
 ) -> Iterator[Running]:
-    """``wyoming``: a bound socket for that protocol."""
+    """``wyoming``: a bound socket for that protocol. ``certificate``: HTTP is spoken over TLS."""
     listener = listen("127.0.0.1", 0)
     built = build(pool, drain_seconds=drain_seconds, **server)
-    running = Server(built, pool, drain_seconds, connections=connections, patience=patience)
+    running = Server(built, pool, drain_seconds, connections=connections, patience=patience, certificate=certificate)
+    running.attendants = attendants
     if wyoming is not None:
         running.ports.append(WyomingPort(wyoming, built.state, server.get("live_idle_seconds", 60.0)))
     ready = threading.Event()
@@ -126,7 +143,8 @@ def serving(
     thread.start()
     try:
         assert ready.wait(10)
-        with httpx.Client(base_url=address(listener), timeout=30) as client:
+        scheme, verify = ("https", trusting(certificate.path)) if certificate else ("http", True)
+        with httpx.Client(base_url=address(listener, scheme), timeout=30, verify=verify) as client:
             yield Running(str(client.base_url), pool, built, client, running)
     finally:
         running.should_exit = True

@@ -30,3 +30,8 @@ def prose() -> ModuleType:
 @pytest.fixture(scope="session")
 def docs_check() -> ModuleType:
     return load("docs_check")
+
+
+@pytest.fixture(scope="session")
+def site_nav() -> ModuleType:
+    return load("site_nav")

@@ -10,7 +10,13 @@ from edgeserve.errors import ContextOverflow, EdgeserveError
 PATHS = "/v1/messages"
 """Beginning of the paths whose errors have this shape."""
 
-TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large"}
+TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+}
 """Types of errors by their status. Any other status below 500 is an invalid request."""
 OVERLOADED = (errors.Busy, errors.ShuttingDown, errors.MemoryPressure, errors.Restarting)
 """Errors after which the same request may succeed."""

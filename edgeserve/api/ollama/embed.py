@@ -87,26 +87,30 @@ class VectorList:
     stream = False
     media_type = "application/json"
 
+    START = b'{"embeddings":['
+
     def __init__(self, model: str, times: Times, dimensions: int | None = None) -> None:
         self._model = model
         self._times = times
         self._dimensions = dimensions
-        self._vectors: list[bytes] = []
+        self._count = 0
         self._tokens = 0
 
     def feed(self, index: int, event: Event) -> bytes:
-        if isinstance(event, EmbeddingEvent):
-            self._times.event()
-            written: list[Any] = list(numbers(event.vector, self._dimensions))
-            self._vectors.append(ndjson.ENCODER.encode(written).encode())
-            self._tokens += event.tokens
-        return b""
+        if not isinstance(event, EmbeddingEvent):
+            return b""
+        self._times.event()
+        written: list[Any] = list(numbers(event.vector, self._dimensions))
+        before = b"," if self._count else self.START
+        self._count += 1
+        self._tokens += event.tokens
+        return before + ndjson.ENCODER.encode(written).encode()
 
     def end(self) -> bytes:
         told = dict(self._times.durations())
         times = {name: told[name] for name in ("total_duration", "load_duration") if name in told}
         rest = ndjson.ENCODER.encode({"model": self._model, **times, "prompt_eval_count": self._tokens})
-        return b'{"embeddings":[%b],%b' % (b",".join(self._vectors), rest.encode()[1:])
+        return (b"" if self._count else self.START) + b"]," + rest.encode()[1:]
 
     def fail(self, error: EdgeserveError) -> bytes:
         return b""
@@ -115,5 +119,7 @@ class VectorList:
 class OneVector(VectorList):
     """The renderer of /api/embeddings."""
 
+    START = b'{"embedding":'
+
     def end(self) -> bytes:
-        return b'{"embedding":%b}' % self._vectors[0]
+        return b"}"

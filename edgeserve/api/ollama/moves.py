@@ -21,14 +21,16 @@ JOBS: tuple[Job, ...] = (*CHAT, "embedding")
 async def loaded_or_unloaded(request: Request, asked: Answered) -> dict[str, Any]:
     """Load the model, or unload it where ``keep_alive`` is 0; the answer without the dialect's own field.
 
-    As after any request with ``keep_alive`` 0, the weights stay mapped, a pinned model stays, and a model that answers
-    others is unloaded after them. Raises ModelNotFound, Busy and the errors of a load.
+    As after any request with ``keep_alive`` 0, the weights stay mapped and a pinned model stays. A model that answers
+    others, or that another client wants to stay, is unloaded after them.
+
+    Raises ModelNotFound, Busy and the errors of a load.
     """
     pool: Pool = request.app.state.pool
     unload = asked.keep_alive == 0
     model = names.choose(pool, asked.model, JOBS, stand_in=not unload)
-    pinned = pool.directory.terms(model).pinned
-    if not unload or pinned or not await pool.evict(model, Rung.WARM):
+    stays = pool.directory.terms(model).pinned or pool.wanted_by_others(model)
+    if not unload or stays or not await pool.evict(model, Rung.WARM):
         lease = await pool.lease(model, asked.keep_alive)  # its end begins the time of keep_alive
         try:
             if not unload:

@@ -51,10 +51,14 @@ async def embeddings(request: Request) -> Call:
     )
 
 
+START = b'{"object": "list", "data": ['
+
+
 class EmbeddingList:
     """The renderer of embeddings. With ``dimensions``, vectors are cut and brought to length 1 again, as OpenAI does.
 
-    It writes each vector as it comes: writing 2,048 of them in one call would stop all other requests for a second.
+    It writes each vector as it comes: writing 2,048 of them in one call would stop all other requests for a second. The
+    text takes several times the bytes of the vectors, and counts as the bytes of the answer.
     """
 
     stream = False
@@ -64,21 +68,23 @@ class EmbeddingList:
         self._model = model
         self._format = encoding_format
         self._dimensions = dimensions
-        self._data: list[bytes] = []
+        self._count = 0
         self._tokens = 0
 
     def feed(self, index: int, event: Event) -> bytes:
-        if isinstance(event, EmbeddingEvent):
-            vector = self._written(event.vector)
-            item = {"object": "embedding", "index": len(self._data), "embedding": vector}
-            self._data.append(json.dumps(item).encode())
-            self._tokens += event.tokens
-        return b""
+        if not isinstance(event, EmbeddingEvent):
+            return b""
+        vector = self._written(event.vector)
+        item = {"object": "embedding", "index": self._count, "embedding": vector}
+        before = b", " if self._count else START
+        self._count += 1
+        self._tokens += event.tokens
+        return before + json.dumps(item).encode()
 
     def end(self) -> bytes:
         usage = {"prompt_tokens": self._tokens, "total_tokens": self._tokens}
         rest = json.dumps({"model": self._model, "usage": usage}).encode()
-        return b'{"object": "list", "data": [%b], %b' % (b", ".join(self._data), rest[1:])
+        return (b"" if self._count else START) + b"], " + rest[1:]
 
     def fail(self, error: EdgeserveError) -> bytes:
         return b""

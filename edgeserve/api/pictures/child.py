@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
-from edgeserve.api.pictures import webp, webp_pixels
+from edgeserve.api.pictures import still
 from edgeserve.api.pictures.image import check_image
 from edgeserve.errors import UnsupportedMedia
 from edgeserve.media import bounded
@@ -28,9 +28,10 @@ def decode(sock: socket.socket, arguments: dict[str, Any]) -> None:
 
 def _decode(channel: Channel, frame: Frame) -> None:
     head, data = frame.head, bytes(frame.body)
-    check_image(data, Limit(head["max_pixels"]), head["param"])
-    if data.startswith(webp.SIGNATURE):
-        *size, pixels = webp_pixels.rgb(data, head["param"])
+    limit = Limit(head["max_pixels"])
+    check_image(data, limit, head["param"])
+    if found := still.decoded(data, limit, head["param"]):
+        *size, pixels = found
         channel.send(Kind.EVENTS, 0, size, pixels)
         return
     with find(head["decoder"])(data) as decoded:

@@ -10,8 +10,13 @@ class Damaged(ValueError):
 
 
 class Head(NamedTuple):
-    """Dimensions in pixels. Decoding takes at most ``memory`` bytes a pixel, file and result included."""
+    """Dimensions in pixels. Decoding takes at most ``memory`` bytes a pixel, file and result included.
+
+    A picture that can be decoded at a fraction of its size has ``whole``: bytes that each of all pixels takes even
+    then. None for others.
+    """
 
     width: int
     height: int
     memory: float
+    whole: float | None = None

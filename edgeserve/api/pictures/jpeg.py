@@ -46,8 +46,9 @@ def read_head(data: bytes) -> Head:
         raise Damaged("its components have no size")
     largest = max(one >> 4 for one in samples) * max(one & 15 for one in samples)
     planes = sum((one >> 4) * (one & 15) for one in samples) / largest
-    # A progressive picture is held as coefficients of two bytes too; the result has three.
-    return Head(width, height, (3 if READ[marker] == "progressive" else 1) * planes + 3)
+    # A progressive picture is held as coefficients of two bytes too, at any size; the result has three.
+    coefficients = 2 * planes if READ[marker] == "progressive" else 0.0
+    return Head(width, height, coefficients + planes + 3, coefficients)
 
 
 def check(data: bytes, head: Head) -> None:

@@ -24,7 +24,7 @@ class PictureFiles(Protocol):
     """Any thread may use it."""
 
     def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
-        """The picture in a PNG, JPEG, GIF, BMP or WebP file, checked, and decoded where that is not the engine's work.
+        """The picture in a file of any form (``image``), checked, and decoded where that is not the engine's work.
 
         Blocks for up to a second. Raises UnsupportedMedia, TooLarge for too many pixels, and Cancelled once ``leash``
         is cut. Raises Busy where all requests, or those of the current client, hold too many pictures.
@@ -37,17 +37,18 @@ class PictureFiles(Protocol):
 
 
 class PictureFilesHere:
-    """Checks on the threads of this process. The engine decodes the file, unless that is WebP."""
+    """Checks on the threads of this process. The engine decodes the file, unless it cannot: ``still``."""
 
     def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
-        from edgeserve.api.pictures import webp, webp_pixels
+        from edgeserve.api.pictures import still
         from edgeserve.api.pictures.image import check_image
 
         leash.check()
         promised = check_image(data, limits, param)
-        if not data.startswith(webp.SIGNATURE):
+        found = still.decoded(data, limits, param)
+        if found is None:
             return ImagePart(data, param, promised)
-        width, height, pixels = webp_pixels.rgb(data, param)
+        width, height, pixels = found
         if width * height != promised:
             raise UnsupportedMedia(f"{param} is damaged: it decodes to {width}×{height} pixels", param=param)
         return ImagePart(pixels, param, promised, (width, height))

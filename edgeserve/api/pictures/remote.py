@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures.special_addresses import Address, is_public
 from edgeserve.errors import InvalidRequest
+from edgeserve.figures.account import outgoing
 from edgeserve.residency.aside import Aside
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Remote:
             request = httpx.Request(
                 "GET",
                 url.copy_with(host=address),
-                headers={"Host": url.netloc.decode(), **HEADERS},
+                headers={"Host": url.netloc.decode(), **HEADERS, **outgoing()},
                 extensions={"sni_hostname": url.host},  # whose certificate is asked for, and checked
             )
             try:

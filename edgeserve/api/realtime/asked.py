@@ -15,7 +15,8 @@ from edgeserve.api.schema import Record
 from edgeserve.api.values import Enum
 from edgeserve.errors import InvalidRequest
 
-MAX_PROMPT_ITEMS = 512
+MAX_PROMPT_ITEMS, MAX_SOUNDS = 512, 8
+"""Items to answer, and those of them whose sound is to be transcribed."""
 
 
 class Beside(Record):
@@ -68,4 +69,7 @@ def _prompt(given: Any, limits: Limits, conversation: Conversation, new_id: Call
             items.append(conversation.find(str(one.get("id"))))
         else:
             items.append(read_item(Fields(one, f"response.input[{at}]."), limits, new_id("item")))
+    if (sounds := sum(item.sound is not None for item in items)) > MAX_SOUNDS:
+        text = f"response.input has {sounds} sounds without a transcript; the limit is {MAX_SOUNDS}: send transcripts"
+        raise InvalidRequest(text, param="response.input")
     return items

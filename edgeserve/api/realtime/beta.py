@@ -40,10 +40,12 @@ def whole(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a session or an answer, flat as in the beta, in today's shape. Today's fields stay as they are."""
     new = dict(given)
     for place, names in (("input", OF_INPUT), ("output", OF_OUTPUT)):
-        found = {own: _form(new.pop(name)) for name, own in names.items() if name in new}
-        if found:
-            audio = dict(new.get("audio") or {})
-            new["audio"] = audio | {place: {**(audio.get(place) or {}), **found}}
+        audio = new.get("audio") or {}
+        inner = audio.get(place) or {} if isinstance(audio, Mapping) else None
+        if not isinstance(inner, Mapping):
+            continue  # which its reader refuses
+        if found := {own: _form(new.pop(name)) for name, own in names.items() if name in new}:
+            new["audio"] = {**audio, place: {**inner, **found}}
     for old, name in (("modalities", "output_modalities"), ("max_response_output_tokens", "max_output_tokens")):
         if old in new:
             new[name] = new.pop(old)
@@ -64,7 +66,8 @@ def flat(session: Mapping[str, Any]) -> dict[str, Any]:
             value = (audio.get(place) or {}).get(own)
             flat[name] = formats.get(str(value.get("type")), "pcm16") if own == "format" and value else value
     if "output_modalities" in session:
-        flat["modalities"] = ["audio", "text"] if "audio" in session["output_modalities"] else ["text"]
+        modalities = session["output_modalities"]
+        flat["modalities"] = ["audio", "text"] if modalities is None or "audio" in modalities else ["text"]
         flat["max_response_output_tokens"] = flat.pop("max_output_tokens", "inf")
     return flat
 

@@ -61,7 +61,8 @@ class Item:
     @property
     def size(self) -> int:
         """Characters that the item keeps."""
-        return len(self.text) + len(self.arguments) + len(self.output)
+        said = sum(len(part.get("text") or part.get("transcript") or "") for part in self.content)
+        return said + len(self.arguments) + len(self.output)
 
     def message(self) -> Message | None:
         """The item as engines read it; None for one that says nothing."""
@@ -231,14 +232,17 @@ class Conversation:
 
     def crowd_out(self, kept: Item) -> list[Item]:
         """Remove the oldest items until the rest is within bounds, those of the system last; never ``kept``."""
+        count, chars = len(self.items), sum(one.size for one in self.items)
         gone: list[Item] = []
-        while len(self.items) > self.MOST or sum(one.size for one in self.items) > self.CHARS:
-            others = [one for one in self.items if one is not kept]
-            if not others:
+        for one in sorted(self.items, key=lambda one: one.role == "system"):
+            if count <= self.MOST and chars <= self.CHARS:
                 break
-            oldest = next((one for one in others if one.role != "system"), others[0])
-            self.items.remove(oldest)
-            gone.append(oldest)
+            if one is not kept:
+                count, chars = count - 1, chars - one.size
+                gone.append(one)
+        if gone:
+            out = set(map(id, gone))
+            self.items = [one for one in self.items if id(one) not in out]
         return gone
 
     def remove(self, name: str) -> None:

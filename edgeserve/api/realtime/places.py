@@ -1,19 +1,53 @@
-"""Places for sessions, bounded in number for each client and for all together."""
+"""Places for sessions: bounded in number and in bytes of sound, for each client and for all together."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from edgeserve.clients import Client, client_of
 from edgeserve.errors import Busy
+from edgeserve.units import MB
+
+SILENT_SECONDS = 60.0
+"""A session without events for so long gives its place to a client that has fewer."""
+SOUND_BYTES = 96 * MB
+"""Bytes of sound that all sessions keep until it is heard. Clients share them; one has half of them at most."""
+
+
+class Place:
+    """The place of one session."""
+
+    def __init__(self, places: Places, address: str) -> None:
+        self.address = address
+        self.lost = asyncio.Event()
+        """Whether the session must end, since its place has been given away."""
+        self.sound = 0
+        """Bytes of sound that the session keeps."""
+        self._places = places
+        self.touch()
+
+    def touch(self) -> None:
+        """Note that the session is in use."""
+        self.last_used = self._places.clock()
+
+    def keep(self, sound: int) -> None:
+        """Count the bytes of sound that the session keeps from now on. Raises Busy for more than the client may have.
+
+        The count stays as it was then.
+        """
+        if sound > self.sound:
+            self._places.check_sound(self, sound)
+        self.sound = sound
 
 
 class Places:
     """At most ``limit`` sessions at once, and half as many from one address.
 
-    ``words``: what the sessions are. ``remedy``: what a refused client may do.
+    ``words``: what the sessions are. ``remedy``: what a refused client may do. ``clock`` counts seconds.
     """
 
     def __init__(
@@ -21,26 +55,52 @@ class Places:
         limit: int,
         words: str = "conversations",
         remedy: str = "close one, or raise live_sessions in models.toml",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.clock = clock
         self._limit, self._share = limit, max(1, limit // 2)
         self._words, self._remedy = words, remedy
-        self._taken: Counter[str] = Counter()
+        self._open: list[Place] = []
 
     def __len__(self) -> int:
-        return self._taken.total()
+        return len(self._open)
 
     @contextlib.contextmanager
-    def one(self, client: Client) -> Iterator[None]:
+    def one(self, client: Client) -> Iterator[Place]:
         """A place for the time of a session. Raises Busy."""
         address = client_of(client.address)
-        if self._taken[address] >= self._share or len(self) >= self._limit:
-            own = self._taken[address] >= self._share
-            count, whose = (self._taken[address], " of yours") if own else (len(self), "")
-            text = f"{count} {self._words}{whose} are open, which is the limit{' for one client' if own else ''}"
-            raise Busy(f"{text}: {self._remedy}", retry_after=5)
-        self._taken[address] += 1
+        self._make_room(address)
+        place = Place(self, address)
+        self._open.append(place)
         try:
-            yield
+            yield place
         finally:
-            self._taken[address] -= 1
-            self._taken += Counter()  # forget addresses without a session
+            if place in self._open:
+                self._open.remove(place)
+
+    def check_sound(self, asking: Place, sound: int) -> None:
+        """Raises Busy where a session may not keep so many bytes."""
+        others = sum(one.sound for one in self._open if one.address == asking.address and one is not asking)
+        share = SOUND_BYTES // max(2, len({one.address for one in self._open}))
+        if others + sound > share:
+            text = f"your conversations keep {(others + asking.sound) / MB:.1f} MB of sound until it is heard, and the"
+            text += f" limit is {share / MB:.0f} MB; this was not taken in: commit or clear what waits, or send slower"
+            raise Busy(text, retry_after=2)
+
+    def _make_room(self, address: str) -> None:
+        """Take the place of a silent session of the client with the most, where all are taken. Raises Busy."""
+        taken = Counter(one.address for one in self._open)
+        if taken[address] >= self._share:
+            raise self._full(f"{taken[address]} {self._words} of yours", " for one client")
+        if len(self._open) < self._limit:
+            return
+        latest = self.clock() - SILENT_SECONDS
+        silent = [one for one in self._open if one.last_used <= latest and taken[one.address] > taken[address] + 1]
+        if not silent:
+            raise self._full(f"{len(self._open)} {self._words}", "")
+        victim = min(silent, key=lambda one: (-taken[one.address], one.last_used))
+        self._open.remove(victim)
+        victim.lost.set()
+
+    def _full(self, count: str, whose: str) -> Busy:
+        return Busy(f"{count} are open, which is the limit{whose}: {self._remedy}", retry_after=5)

@@ -61,7 +61,7 @@ class Response:
             "output": [one.written() for one in self._output],
             "conversation_id": self._conversation_id,
             "output_modalities": [self.config.settings.output_modalities],
-            "audio": {"output": self.config.written["audio"]["output"]},
+            "audio": {"output": (self.config.written["audio"] or {}).get("output")},
             "max_output_tokens": self.config.settings.max_output_tokens or "inf",
             "metadata": self._metadata,
             "usage": self._usage,

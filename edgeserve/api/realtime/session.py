@@ -21,7 +21,6 @@ from edgeserve.api.realtime.response import Response
 from edgeserve.api.realtime.work import Answer, Draft, Settle, Stop, Undraft, Warm, Work
 from edgeserve.errors import EdgeserveError, InvalidRequest
 from edgeserve.talk import ending
-from edgeserve.talk.forms import Incoming
 from edgeserve.talk.turns import Mark
 
 
@@ -139,6 +138,7 @@ class Session:
 
     def not_transcribed(self, item: Item, error: EdgeserveError) -> None:
         """The sound of an item has no words, since the engine failed."""
+        self._crowd_out(item)
         self._answered.discard(item.id)
         if self._config.transcription is not None:
             kind = "conversation.item.input_audio_transcription.failed"
@@ -148,6 +148,8 @@ class Session:
 
     def ended(self, response: Response) -> None:
         """An answer has ended, by itself or by a failure."""
+        if self.conversation.items:
+            self._crowd_out(self.conversation.items[-1])
         if self.response is response:
             self.response = None
             self._waits_from = self.buffer.end + response.seconds
@@ -238,6 +240,7 @@ class Session:
         before = self.conversation.add(item)
         self._tell("input_audio_buffer.committed", item_id=name, previous_item_id=before)
         self._tell_item(item, before)
+        self._crowd_out(item)
         self.work.append(Settle(item, sound, drafted))
 
     def _clear(self) -> None:
@@ -261,7 +264,7 @@ class Session:
     def _hear_item(self, item: Item) -> None:
         if item.sound is not None:
             data, item.sound = item.sound[1], None
-            self.work.append(Settle(item, b"".join(Incoming(self._config.source).feed(data))))
+            self.work.append(Settle(item, data, form=self._config.source))
 
     def _truncate(self, command: commands.Truncate) -> None:
         item = self.conversation.find(command.item_id)

@@ -13,18 +13,22 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from edgeserve.api import cache_salt, failures
 from edgeserve.api.auth import client_of
 from edgeserve.api.fields import NAME_CHARS, Fields
-from edgeserve.api.json_body import read_object
 from edgeserve.api.limits import Limits
 from edgeserve.api.realtime import beta, commands
 from edgeserve.api.realtime.config import Config
 from edgeserve.api.realtime.engines import Engines
+from edgeserve.api.realtime.frames import read_frame
 from edgeserve.api.realtime.outbox import Outbox
-from edgeserve.api.realtime.refusal import Refused, words
+from edgeserve.api.realtime.places import Place
+from edgeserve.api.realtime.refusal import words
 from edgeserve.api.realtime.response import Response
 from edgeserve.api.realtime.session import Session
 from edgeserve.api.realtime.work import Answer, Draft, Settle, Stop, Undraft, Warm, Work
-from edgeserve.errors import EdgeserveError, InvalidRequest
+from edgeserve.errors import EdgeserveError
 from edgeserve.messages import FinishEvent
+from edgeserve.talk.forms import Form, Incoming
+from edgeserve.talk.pace import Pace
+from edgeserve.talk.recorded import SECOND
 
 log = logging.getLogger("edgeserve.realtime")
 
@@ -37,16 +41,16 @@ GOING_AWAY, REFUSED = 1001, 1008
 BETA = "realtime=v1"
 MAX_SETTLING = 8
 """Sounds of one session that wait for their words. The client waits, too."""
-LARGE = 64 << 10
-"""Characters of a frame that a thread reads, unless it holds sound."""
+MAX_SETTLING_BYTES = 8 << 20
+"""Bytes of these sounds: two minutes."""
 
 
 async def endpoint(socket: WebSocket) -> None:
     state: State = socket.app.state
     try:
-        with state.places.one(client_of(socket.scope)):
+        with state.places.one(client_of(socket.scope)) as place:
             await _accept(socket)
-            await _serve(socket, state)
+            await _serve(socket, state, place)
     except EdgeserveError as error:
         if socket.application_state is WebSocketState.CONNECTING:
             await socket.send_denial_response(failures.respond(error))
@@ -61,7 +65,7 @@ async def _accept(socket: WebSocket) -> None:
     await socket.accept(PROTOCOL if PROTOCOL in socket.scope["subprotocols"] else None)
 
 
-async def _serve(socket: WebSocket, state: State) -> None:
+async def _serve(socket: WebSocket, state: State, place: Place) -> None:
     """Raises InvalidRequest, ModelNotFound and NotConfigured for what the address asks for."""
     query = Fields(dict(socket.query_params), written=True)
     listens = query.text("intent", limit=NAME_CHARS) == "transcription"
@@ -69,27 +73,30 @@ async def _serve(socket: WebSocket, state: State) -> None:
     config = Config.new(limits, query.text("model", limit=NAME_CHARS), transcription=listens)
     engines = Engines(state.pool, cache_salt.salt(socket, ""))
     engines.check(config)
-    talk = Talk(socket, Session(config, limits, engines.check), engines)
+    talk = Talk(socket, Session(config, limits, engines.check), engines, place, Pace(state.sound_turns))
     await talk.run()
 
 
 class Talk:
     """One connection with its session. Tasks: a reader, a sender, words one after the other, and one answer."""
 
-    def __init__(self, socket: WebSocket, session: Session, engines: Engines) -> None:
+    def __init__(self, socket: WebSocket, session: Session, engines: Engines, place: Place, pace: Pace) -> None:
         self._socket, self._session, self._engines = socket, session, engines
+        self._place, self._pace = place, pace
         self._is_beta = BETA in socket.headers.get("openai-beta", "")
         self._outbox = Outbox()
         self._draft: asyncio.Task[str] | None = None
-        self._settling: list[asyncio.Task[None]] = []
-        self._answer: asyncio.Task[None] | None = None
+        self._settling: dict[asyncio.Task[None], int] = {}
+        """Tasks that find words, in the order of their items, with the bytes of their sounds."""
+        self._answers: list[asyncio.Task[None]] = []
+        """The answer under way, behind answers that were cancelled and have not let go of their engines."""
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
         """Serve the connection until either side ends it."""
         self._session.begin()
         self._follow()
-        tasks = [asyncio.ensure_future(one) for one in (self._outbox.run(self._send), self._read())]
+        tasks = [asyncio.ensure_future(one) for one in (self._outbox.run(self._send), self._read(), self._give_way())]
         try:
             await asyncio.wait([*tasks, self._failed], return_when=asyncio.FIRST_COMPLETED)
             for one in (*tasks, self._failed):
@@ -101,9 +108,14 @@ class Talk:
             await asyncio.wait([*tasks, *self._work()])
 
     def _work(self) -> list[asyncio.Task[Any]]:
-        return [one for one in (self._draft, self._answer, *self._settling) if one is not None]
+        return [one for one in (self._draft, *self._answers, *self._settling) if one is not None]
+
+    async def _give_way(self) -> None:
+        await self._place.lost.wait()
+        await self._socket.close(GOING_AWAY, "nothing came for a while, and another client needs the place")
 
     async def _send(self, text: str) -> None:
+        self._place.touch()
         if self._socket.application_state is WebSocketState.CONNECTED:
             await self._socket.send_text(text)
 
@@ -117,44 +129,55 @@ class Talk:
                 return
             if message["type"] == "websocket.disconnect":
                 return
+            self._place.touch()
             await self._take(message)
             self._follow()
-            await self._outbox.room()
-            while len(self._settling) > MAX_SETTLING:
-                await asyncio.wait(self._settling, return_when=asyncio.FIRST_COMPLETED)
+            await self._until_room()
+
+    async def _until_room(self) -> None:
+        """Wait while too many events or sounds of this session are under way."""
+        await self._outbox.room()
+        while len(self._settling) > MAX_SETTLING or sum(self._settling.values()) > MAX_SETTLING_BYTES:
+            await asyncio.wait(self._settling, return_when=asyncio.FIRST_COMPLETED)
 
     async def _take(self, message: Any) -> None:
         event_id = None
         try:
-            fields = await self._fields(message)
+            fields = await read_frame(message)
             given = fields.raw("event_id")
             event_id = given[:512] if isinstance(given, str) else None
             command = self._session.read(fields)
             if command.ignored:
                 log.info("an event has unknown fields, which change nothing: %s", ", ".join(command.ignored))
             if isinstance(command, commands.Append):
-                for piece in self._session.pieces(command):
-                    self._session.hear(piece)
-                    self._follow()
-                    await asyncio.sleep(0)
+                await self._hear(command)
             else:
                 self._session.take(command)
         except EdgeserveError as error:
             self._session.fail(error, event_id)
 
-    async def _fields(self, message: Any) -> Fields:
-        """The object in a frame. Raises InvalidRequest."""
-        if (text := message.get("text")) is None:
-            raise InvalidRequest("a binary frame: send events as text frames of JSON, and sound in them as base64")
-        data = text.encode()
-        large = len(data) > LARGE and b"input_audio_buffer.append" not in data[:LARGE] + data[-LARGE:]
-        try:
-            fields = (
-                await asyncio.to_thread(read_object, data, "the event") if large else read_object(data, "the event")
-            )
-        except InvalidRequest as error:
-            raise Refused.by("invalid_json", error.message) from None
-        return _today(fields)
+    async def _hear(self, command: commands.Append) -> None:
+        """Take sound in. Raises InvalidRequest, and Busy where this client's sessions keep too much sound."""
+        pieces = self._session.pieces(command)
+        coming = self._session.config.source.seconds(len(command.audio)) * SECOND
+        self._place.keep(self._kept + int(coming))
+        while True:
+            async with self._pace.piece():
+                if (piece := next(pieces, None)) is None:
+                    break
+                self._session.hear(piece)
+                self._follow()
+            await self._until_room()
+        self._place.keep(min(self._kept, self._place.sound))
+
+    def _forget_sound(self, task: asyncio.Task[None]) -> None:
+        del self._settling[task]
+        self._place.keep(min(self._kept, self._place.sound))
+
+    @property
+    def _kept(self) -> int:
+        """Bytes of sound that the session keeps."""
+        return int(self._session.buffer.seconds * SECOND) + sum(self._settling.values())
 
     def _follow(self) -> None:
         """Do the work that the session asks for, and send its events."""
@@ -179,15 +202,17 @@ class Talk:
                 draft, self._draft = self._draft, None
                 if draft is not None and not work.drafted:
                     draft.cancel()
-                before = self._settling[-1] if self._settling else None
+                before = next(reversed(self._settling), None)
                 task = self._start(self._settled(work, draft if work.drafted else None, before))
-                self._settling.append(task)
-                task.add_done_callback(self._settling.remove)
+                self._settling[task] = len(work.sound)
+                task.add_done_callback(self._forget_sound)
             case Answer():
-                self._answer = self._start(self._answered(work.response, self._answer))
+                task = self._start(self._answered(work.response, tuple(self._answers)))
+                self._answers.append(task)
+                task.add_done_callback(self._answers.remove)
             case Stop():
-                if self._answer is not None:
-                    self._answer.cancel()
+                if self._answers:
+                    self._answers[-1].cancel()
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
@@ -218,17 +243,29 @@ class Talk:
         try:
             text = await self._of_draft(draft)
             if text is None:
-                text = await self._engines.words(self._session.config, work.sound)
+                sound = await self._heard(work.sound, work.form, before) if work.form else work.sound
+                text = await self._engines.words(self._session.config, sound)
         except EdgeserveError as error:
             await _over(before)
             self._session.not_transcribed(work.item, error)
         else:
             await _over(before)
-            self._session.transcribed(work.item, text, len(work.sound) / 64_000)
+            seconds = work.form.seconds(len(work.sound)) if work.form else len(work.sound) / SECOND
+            self._session.transcribed(work.item, text, seconds)
         finally:
             if draft is not None:
                 draft.cancel()
         self._follow()
+
+    async def _heard(self, sound: bytes, form: Form, before: asyncio.Task[None] | None) -> bytes:
+        """A sound as engines hear it. One sound of the session at a time, since they grow to eight times their size."""
+        await _over(before)
+        made, pieces = bytearray(), Incoming(form).feed(sound)
+        while True:
+            async with self._pace.piece():
+                if (piece := next(pieces, None)) is None:
+                    return bytes(made)
+                made += piece
 
     async def _of_draft(self, draft: asyncio.Task[str] | None) -> str | None:
         """The words of the draft; None where it has none, since an engine refused it."""
@@ -237,9 +274,10 @@ class Talk:
         await asyncio.wait([draft])
         return None if draft.cancelled() or draft.exception() is not None else draft.result()
 
-    async def _answered(self, response: Response, before: asyncio.Task[None] | None) -> None:
-        """Make an answer, after the words of all items are known and the one before has let go of its engines."""
-        await _over(before)
+    async def _answered(self, response: Response, before: tuple[asyncio.Task[None], ...]) -> None:
+        """Make an answer, after the words of all items are known and those before have let go of their engines."""
+        for task in before:
+            await _over(task)
         status, reason, error = "completed", "", None
         try:
             for task in list(self._settling):
@@ -268,12 +306,3 @@ async def _over(task: asyncio.Task[None] | None) -> None:
     """Wait until a task has ended, however it did."""
     if task is not None:
         await asyncio.wait([task])
-
-
-def _today(fields: Fields) -> Fields:
-    """An event with the beta's settings in today's shape."""
-    values = dict(fields.items())
-    for name in ("session", "response"):
-        if isinstance(values.get(name), dict):
-            values[name] = beta.whole(values[name])
-    return Fields(values)

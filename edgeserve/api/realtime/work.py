@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from edgeserve.api.realtime.items import Item
 from edgeserve.api.realtime.response import Response
+from edgeserve.talk.forms import Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,16 @@ class Undraft:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Find the words of an item. ``drafted``: the latest draft has heard the same speech."""
+    """Find the words of an item.
+
+    - ``drafted``: the latest draft has heard the same speech
+    - ``form``: form of the sound; None: as engines hear it
+    """
 
     item: Item
     sound: bytes
     drafted: bool = False
+    form: Form | None = None
 
 
 @dataclass(frozen=True, slots=True)

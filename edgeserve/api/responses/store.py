@@ -14,6 +14,8 @@ MOST, MOST_BYTES = 64, 8 * MB
 """Responses of one client, and their bytes together."""
 ALL, ALL_BYTES = 256, 32 * MB
 """Responses of all clients, and their bytes together."""
+FLOOR, FLOOR_BYTES = 8, MB
+"""Responses of a group, and their bytes, that make no room for other groups before they are stale."""
 STALE_SECONDS = 3600.0
 """A response that was not used for so long may give its place to another client's."""
 RECORD_BYTES = 1000
@@ -104,7 +106,8 @@ class ResponseStore:
     """Past responses. Any thread. ``clock`` counts seconds.
 
     A group has at most ``most`` responses of ``most_bytes`` together; the least recently used ones make room for new
-    ones. Where all groups together are full, responses of others make room only after ``STALE_SECONDS`` without use.
+    ones. Where all groups together are full, responses of others make room after ``STALE_SECONDS`` without use. The
+    group with the most gives up responses before that, down to ``FLOOR`` of them.
     """
 
     def __init__(
@@ -147,7 +150,7 @@ class ResponseStore:
             while len(group.responses) > self._most or group.bytes > self._most_bytes:
                 group.remove(group.oldest())
             while self._full():
-                victim = self._stale(owner.group) or group
+                victim = self._stale(owner.group) or self._greedier(group) or group
                 victim.remove(victim.oldest())
             self._groups = {name: one for name, one in self._groups.items() if one.responses}
             return place in group.responses
@@ -195,3 +198,12 @@ class ResponseStore:
         idle = [(now - one.used[one.oldest()], at) for at, one in enumerate(others)]
         longest, at = max(idle, default=(0.0, 0))
         return others[at] if longest >= STALE_SECONDS else None
+
+    def _greedier(self, own: _Group) -> _Group | None:
+        """The group that holds most of what is short, if it is more than the floor and than ``own`` holds."""
+        if sum(len(one.responses) for one in self._groups.values()) > self._most_of_all:
+            floor, sizes = FLOOR, [(len(one.responses), one) for one in self._groups.values()]
+        else:
+            floor, sizes = FLOOR_BYTES, [(one.bytes, one) for one in self._groups.values()]
+        most, found = max(sizes, key=lambda pair: pair[0])
+        return found if most > max(floor, next(size for size, one in sizes if one is own)) else None

@@ -77,14 +77,15 @@ async def input_items(request: Request) -> Response:
             raise asked.error("after", f"names no item of this response: {clipped(asked.after, SHOWN)!r}")
         items = items[places[0] + 1 :]
     page = items[: asked.limit]
-    told: dict[str, Any] = {
+    about: dict[str, Any] = {
         "object": "list",
-        "data": [json.loads(one.data) for one in page],
         "first_id": page[0].id if page else None,
         "last_id": page[-1].id if page else None,
         "has_more": len(items) > len(page),
     }
-    return JSONResponse(told)
+    # The items are JSON already: a hundred of them may have megabytes, which nobody else should wait for.
+    body = b'%b, "data": [%b]}' % (json.dumps(about).encode()[:-1], b", ".join(one.data for one in page))
+    return Response(body, media_type="application/json")
 
 
 def _query(request: Request) -> Fields:

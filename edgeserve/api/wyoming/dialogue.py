@@ -209,7 +209,7 @@ class Dialogue:
         if self._dictation is None:
             return
         try:
-            self._dictation.add((await self._read(event, SynthesizeChunk)).text)
+            await self._dictation.add((await self._read(event, SynthesizeChunk)).text)
         except EdgeserveError:
             await self._hush()
             self._mute = True

@@ -12,6 +12,7 @@ from edgeserve.clients import Client
 from edgeserve.errors import InvalidRequest
 from edgeserve.live.ear import Options
 from edgeserve.live.session import Step
+from edgeserve.talk.pace import Pace
 
 PATIENCE_SECONDS = 600.0
 """Time for which sound waits for an engine that is behind. Its connection reads no more meanwhile."""
@@ -34,7 +35,7 @@ class Hearing:
 
     def __init__(self, services: Services, send: Send, client: Client, wanted: Options, form: SoundForm) -> None:
         """Raises InvalidRequest for a form that is not understood, and Busy where too many people speak."""
-        self._incoming = Incoming(form)
+        self._incoming, self._pace = Incoming(form), Pace(services.sound_turns)
         self._sessions = services.sessions
         self._send, self._client = send, client
         self._language = wanted.language
@@ -46,7 +47,11 @@ class Hearing:
         if (form.rate, form.width, form.channels) != self._incoming.form:
             raise InvalidRequest("the form of the sound has changed within an utterance; send audio-stop before")
         with self._sessions.using(self._session.name, self._client) as session:
-            for piece in self._incoming.feed(data):
+            pieces = self._incoming.feed(data)
+            while True:
+                async with self._pace.piece():
+                    if (piece := next(pieces, None)) is None:
+                        break
                 await session.push(piece, PATIENCE_SECONDS)
             await self._tell(session.step())
 

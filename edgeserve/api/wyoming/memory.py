@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class _Kept:
 
 
 class Memory:
-    """The turns of conversations. One event loop uses the object. ``clock`` counts seconds."""
+    """The turns of conversations, apart by client. One event loop uses the object. ``clock`` counts seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -54,9 +54,13 @@ class Memory:
         self._forget()
 
     def _forget(self) -> None:
-        """Forget conversations that are old or too many. They stand in the order of their last turns."""
-        while self._kept:
-            oldest = next(iter(self._kept.values()))
-            if len(self._kept) <= MOST and self._clock() - oldest.at < SECONDS:
-                return
+        """Forget conversations that are old or too many, which stand in the order of their last turns.
+
+        Of too many, the oldest of the client with the most goes: nobody else's conversations make room for it.
+        """
+        while self._kept and self._clock() - next(iter(self._kept.values())).at >= SECONDS:
             self._kept.popitem(last=False)
+        while len(self._kept) > MOST:
+            held = Counter(address for address, _ in self._kept)
+            most = max(held.values())
+            del self._kept[next(key for key in self._kept if held[key[0]] == most)]

@@ -10,6 +10,7 @@ from edgeserve.api.wyoming.events import Event
 from edgeserve.api.wyoming.memory import Memory
 from edgeserve.live.sessions import Sessions
 from edgeserve.residency.pool import Pool
+from edgeserve.talk.pace import Turns
 
 Send = Callable[[Event], Awaitable[None]]
 """Sends an event, and waits while the client does not read."""
@@ -17,9 +18,10 @@ Send = Callable[[Event], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """``memory``: the turns of conversations."""
+    """``memory``: the turns of conversations. ``sound_turns``: those of all sessions at work on their sound."""
 
     pool: Pool
     sessions: Sessions
     limits: Limits
     memory: Memory
+    sound_turns: Turns

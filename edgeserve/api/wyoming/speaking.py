@@ -17,6 +17,8 @@ CHUNK_BYTES = 2048
 """Bytes of one audio-chunk: 1,024 samples."""
 SILENT_RATE = 22_050
 """Rate in Hz of a speech without any sound."""
+STEP_CHARS = 512
+"""Characters of a part that are cut between two turns of other tasks: a millisecond of work."""
 
 
 class Speaking:
@@ -66,13 +68,15 @@ class Dictation:
         self._task: asyncio.Task[None] | None = None
         self._whole = False
 
-    def add(self, text: str) -> None:
+    async def add(self, text: str) -> None:
         """Take the next part. Raises TooLarge, and the error of speaking."""
         self._raise_failure()
         self._chars += len(text)
         if self._chars > self._most:
             raise TooLarge(f"the text has more than {self._most} characters, the limit of max_text_chars", param="text")
-        self._queue(self._clauses.feed(text))
+        for start in range(0, len(text), STEP_CHARS):
+            self._queue(self._clauses.feed(text[start : start + STEP_CHARS]))
+            await asyncio.sleep(0)
 
     async def end(self) -> None:
         """Speak the rest, and wait for its end. Raises the error of speaking."""

@@ -20,7 +20,7 @@ def load_onnx() -> Any:
     try:
         import onnx
     except ImportError:
-        raise StoreError("converting a checkpoint needs the package onnx: pip install 'edgeserve[starter]'") from None
+        raise StoreError("converting a checkpoint needs the package onnx: pip install onnx") from None
     return onnx
 
 

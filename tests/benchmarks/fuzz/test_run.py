@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import time
@@ -14,6 +15,7 @@ from benchmarks.fuzz.house import Held, House
 from benchmarks.fuzz.mutate import MOST, mutated
 from benchmarks.fuzz.rooms import Rooms
 
+from edgeserve.logs import PlainFormatter, add_request
 from edgeserve.units import MB
 
 
@@ -92,11 +94,25 @@ class Ended:
 
 def test_errors_in_the_log_are_faults_and_dead_decoders_are_counted(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_text("10:00:00,000 INFO    a [-] well\n")
     one = House(Ended(), log)  # type: ignore[arg-type]
-    assert one.said() == []
-    with log.open("a") as file:
-        file.write("10:00:01,000 ERROR   b [-] bad\n  | Traceback (most recent call last):\n  | ValueError: x\n")
-        file.write("10:00:02,000 WARNING c [-] sound decoder (pid 7) ended early: SIGSEGV\n")
-    assert one.said() == ["10:00:01,000 ERROR   b [-] bad\n  | Traceback (most recent call last):\n  | ValueError: x"]
+    handler = logging.FileHandler(log)
+    handler.setFormatter(PlainFormatter())  # the server's own
+    handler.addFilter(add_request)
+    logger = logging.getLogger("edgeserve.test_run")
+    logger.addHandler(handler)
+    try:
+        logger.warning("well")
+        assert one.said() == []
+        try:
+            raise ValueError("x")
+        except ValueError:
+            logger.exception("bad")
+        logger.warning("sound decoder (pid 7) ended early: SIGSEGV")
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
+    (found,) = one.said()
+    first, *more = found.split("\n")
+    assert first.endswith(" ERROR   edgeserve.test_run [-] bad")
+    assert more[-1] == "  | ValueError: x"
     assert (one.said(), one.decoders) == ([], 1)

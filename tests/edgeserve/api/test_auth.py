@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from support.refusals import told
+from support.server import Running, fake_pool, serving, until
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
-from edgeserve.api.auth import KeyRequired, client_of, for_owner, is_loopback
-from edgeserve.api.limits import Limits
+from edgeserve.api.auth import GRANT, KeyRequired, client_of, for_owner, is_loopback
 from edgeserve.api.routes import ENTRIES, routes
 from edgeserve.clients import Client
 from edgeserve.errors import Forbidden
+from edgeserve.keys import file
+from edgeserve.keys.key import Key, digest_of
+from edgeserve.keys.ring import Keyring
 
 
 @pytest.mark.parametrize(
@@ -45,7 +52,8 @@ def test_with_a_key_by_that_which_does_not_stand_there() -> None:
     def ask(key: str) -> None:
         headers = [(b"authorization", f"bearer {key}".encode())]
         scope = {"type": "http", "path": "/v1/chat", "client": ("192.0.2.7", 5), "headers": headers}
-        asyncio.run(KeyRequired(app, key)(scope, None, None))  # type: ignore[arg-type]
+        scope["method"] = "POST"
+        asyncio.run(KeyRequired(app, Keyring(key))(scope, None, None))  # type: ignore[arg-type]
 
     ask("sesame")
     ask("another")
@@ -63,27 +71,30 @@ def test_other_addresses_are_not_loopback(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "client", "served"),
+    ("scope", "client", "served"),
     [
-        ("", ("127.0.0.1", 5), True),
-        ("", ("::1", 5), True),
-        ("", ("192.0.2.7", 5), False),
-        ("", ("::ffff:10.0.0.1", 5), False),
-        ("", None, False),
-        ("sesame", ("192.0.2.7", 5), True),  # KeyRequired has checked the key
+        (None, ("127.0.0.1", 5), True),
+        (None, ("::1", 5), True),
+        (None, ("192.0.2.7", 5), False),
+        (None, ("::ffff:10.0.0.1", 5), False),
+        (None, None, False),
+        ("admin", ("192.0.2.7", 5), True),  # KeyRequired has checked the key
+        ("use", ("127.0.0.1", 5), False),
     ],
 )
-def test_only_the_owner_manages_the_server(key: str, client: Any, served: bool) -> None:
+def test_only_the_owner_manages_the_server(scope: Any, client: Any, served: bool) -> None:
     asked: list[Request] = []
 
     async def endpoint(request: Request) -> Response:
         asked.append(request)
         return Response()
 
-    state = SimpleNamespace(state=SimpleNamespace(limits=Limits(api_key=key)))
-    request = Request({"type": "http", "method": "POST", "path": "/admin/reload", "headers": [], "app": state})
+    request = Request({"type": "http", "method": "POST", "path": "/admin/reload", "headers": []})
     request.scope["client"] = client
-    with contextlib.nullcontext() if served else pytest.raises(Forbidden, match="only programs of this machine"):
+    if scope:
+        request.scope[GRANT] = Key("phone", digest_of(b"sesame"), scope)
+    refused = "the scope use" if scope else "only programs of this machine"
+    with contextlib.nullcontext() if served else pytest.raises(Forbidden, match=refused):
         asyncio.run(for_owner(endpoint)(request))  # type: ignore[arg-type]
     assert bool(asked) is served
 
@@ -97,3 +108,85 @@ def test_every_route_that_manages_the_server_is_the_owners() -> None:
     assert [one.path for one in managing if not one.owner] == []
     wrapped = {route.path for route in routes() if isinstance(route, Route) and hasattr(route.endpoint, "__wrapped__")}
     assert {one.path for one in managing} == wrapped
+
+
+CHAT = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def key(name: str, **more: Any) -> Key:
+    return Key(name, digest_of(name.encode()), **more)
+
+
+def ask(running: Running, token: str, path: str = "/v1/chat", method: str = "POST") -> httpx.Response:
+    return running.client.request(method, path, json=CHAT, headers=bearer(token))
+
+
+def test_named_keys_use_and_manage(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    file.write(keys, [key("phone"), key("owner", scope="admin")])
+    with serving(fake_pool(["llm"]), keys_file=str(keys), api_key="sesame") as running:
+        assert running.client.get("/v1/health").status_code == 200
+        assert running.client.get("/v1/models").status_code == 401
+        for token in ("phone", "owner", "sesame"):
+            assert ask(running, token).status_code == 200
+        refused = ask(running, "phone", "/memory/evict/llm")
+        assert (refused.status_code, told(refused)["code"]) == (403, "forbidden")
+        assert "'phone' has the scope use" in told(refused)["message"]
+        for token in ("owner", "sesame"):
+            assert ask(running, token, "/memory/evict/llm").status_code == 200
+
+
+def test_keys_come_and_go_while_the_server_runs(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    with serving(fake_pool(["llm"]), keys_file=str(keys)) as running:
+        assert running.client.post("/v1/chat", json=CHAT).status_code == 200, "no key is there yet"
+        file.write(keys, [key("phone")])
+        assert running.client.post("/v1/chat", json=CHAT).status_code == 401
+        assert ask(running, "phone").status_code == 200
+        file.write(keys, [key("desk")])
+        assert ask(running, "phone").status_code == 401
+        assert ask(running, "desk").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "shape"),
+    [
+        ("/v1/chat", {"type": "rate_limit_error", "code": "rate_limit_exceeded"}),
+        ("/v1/chat/completions", {"type": "rate_limit_error", "code": "rate_limit_exceeded"}),
+        ("/v1/messages", {"type": "rate_limit_error", "code": "rate_limit_exceeded"}),
+        ("/v1/responses", {"type": "rate_limit_error", "code": "rate_limit_exceeded"}),
+        ("/api/chat", {}),
+        ("/completion", {"type": "rate_limit_error", "code": "rate_limit_exceeded"}),
+    ],
+)
+def test_a_key_at_its_limit_is_told_in_the_words_of_the_dialect(tmp_path: Path, path: str, shape: Any) -> None:
+    keys = tmp_path / "keys.json"
+    file.write(keys, [key("phone", per_minute=1), key("desk")])
+    with serving(fake_pool(["llm"]), keys_file=str(keys)) as running:
+        assert ask(running, "phone", path).status_code != 429
+        refused = ask(running, "phone", path)
+        assert refused.status_code == 429
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert "1 requests of a minute" in told(refused)["message"]
+        assert shape.items() <= {**told(refused)}.items()
+        assert ask(running, "phone", "/v1/models", "GET").status_code == 200, "reading counts for nothing"
+        assert ask(running, "desk", path).status_code != 429, "each key has its own limit"
+
+
+def test_no_more_run_at_once_than_the_key_may(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    file.write(keys, [key("phone", at_once=1)])
+    with serving(fake_pool(["llm", "asr"]), keys_file=str(keys)) as running:
+        url = running.url.rstrip("/").replace("http", "ws") + "/v1/transcribe/live"
+        with connect(url, additional_headers=bearer("phone")):
+            until(lambda: len(running.app.state.sessions) == 1)
+            refused = ask(running, "phone")
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "2")
+            with pytest.raises(InvalidStatus) as second:
+                connect(url, additional_headers=bearer("phone"))
+            assert second.value.response.status_code == 429
+        until(lambda: ask(running, "phone").status_code == 200)

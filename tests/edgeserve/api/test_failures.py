@@ -25,6 +25,7 @@ CLASSES = {
     409: openai.ConflictError,
     413: openai.APIStatusError,
     415: openai.APIStatusError,
+    429: openai.RateLimitError,
 }
 """Every other status from 500 on becomes InternalServerError."""
 KINDS = [
@@ -60,7 +61,7 @@ def test_every_error_has_its_class(served: tuple[Running, OpenAI], kind: type[er
     assert error.status_code == status
     assert type(error) is (openai.InternalServerError if status >= 500 else CLASSES[status])
     assert (error.code, error.param) == (kind.code, "messages")
-    expected = "authentication_error" if status == 401 else "server_error"
+    expected = {401: "authentication_error", 429: "rate_limit_error"}.get(status, "server_error")
     assert error.type == ("invalid_request_error" if status in (400, 403, 404, 408, 409, 413, 415) else expected)
     assert error.response.headers["retry-after"] == "3"
     assert error.request_id

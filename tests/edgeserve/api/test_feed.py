@@ -13,7 +13,8 @@ from support.managed import managed, model
 from support.server import Running, until
 
 from edgeserve.api import feed
-from edgeserve.api.realtime.places import Places
+from edgeserve.api.realtime.places import SILENT_SECONDS, Places
+from edgeserve.clients import Client
 from edgeserve.memory.timeline import Sample
 
 
@@ -101,6 +102,25 @@ def test_listeners_are_bounded_and_leave_their_places() -> None:
             assert "2 streams of the memory feed of yours are open" in answer.json()["error"]["message"]
         until(lambda: len(listeners) == 0)
         assert sampled(running)
+
+
+def test_a_feed_whose_place_is_given_away_ends_and_says_so() -> None:
+    now = [0.0]
+    with managed() as (running, _):
+        listeners = running.app.state.listeners = Places(6, "streams", "close one", clock=lambda: now[0])
+        with (
+            following(running) as one,
+            following(running) as other,
+            following(running) as third,
+            contextlib.ExitStack() as rest,
+        ):
+            for events in (one, other, third):
+                awaited(events, "models")
+            for number in range(3):
+                rest.enter_context(listeners.one(Client("", f"10.0.{number}.1")))
+            now[0] += SILENT_SECONDS
+            rest.enter_context(listeners.one(Client("", "10.0.9.1")))
+            assert list(one)[-1] == {"type": "end", "reason": "another client has this place: all are taken"}
 
 
 @pytest.mark.parametrize("past", ["-1", "1801", "x", "1e999"])

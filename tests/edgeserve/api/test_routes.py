@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import httpx
 import pytest
+from starlette.routing import Route, WebSocketRoute
 from support.answers import error
 from support.server import fake_pool, serving
+
+from edgeserve.api.routes import routes
 
 
 def test_health_models_and_root(client: httpx.Client) -> None:
@@ -134,3 +137,10 @@ def test_an_unforeseen_error_is_answered_logged_and_survived(caplog: pytest.LogC
         assert "secret" not in failure["message"]
         assert "ZeroDivisionError: secret inside" in caplog.text
         assert running.client.post("/v1/chat", json={"prompt": "on"}).json() == {"text": "on"}
+
+
+def test_each_route_has_an_endpoint_of_its_own() -> None:
+    """The figures know a route by its endpoint."""
+    made = routes()
+    endpoints = {route.endpoint for route in made if isinstance(route, (Route, WebSocketRoute))}
+    assert len(endpoints) == len(made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -11,6 +12,9 @@ from support.commands import run
 from support.machines import BOX
 
 from edgeserve.doctor import machine
+from edgeserve.fit import calibration
+from edgeserve.fit.calibration import Calibration
+from edgeserve.fit.speed import Rates
 from edgeserve.models import catalog
 
 
@@ -41,6 +45,34 @@ def test_doctor_finds_nothing(models: dict[str, str], capsys: pytest.CaptureFixt
     assert out.endswith("Nothing is missing.\n")
     assert re.search(r"^  smolvlm-256m +vision +266 MB +unverified +yes$", out, re.MULTILINE)
     assert re.search(r"^  smollm2-135m-instruct +llm +94 MB +yes$", out, re.MULTILINE)
+
+
+def test_doctor_bounds_the_speed_by_the_memory(
+    models: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machine, "read", lambda *ignored: dataclasses.replace(BOX, bandwidth=10e9))
+    Path("models.toml").write_text('[llm]\nmodel = "smollm2"\n[tts]\nmodel = "hibari"\n')
+    run("doctor", environ=models)
+    out = capsys.readouterr().out
+    assert "reads        9.3 GB of memory a second" in out
+    assert re.search(r"^  llm  smollm2-135m-instruct, not pulled, at most \d+ tokens/s$", out, re.MULTILINE)
+    assert re.search(r"^  tts  hibari, pulled$", out, re.MULTILINE)
+    chosen = out[out.index("To choose: ") :]
+    (rate,) = (float(one) for one in re.findall(r"^  llm +[\w.-]+, at most ([\d.]+) tokens/s$", chosen, re.MULTILINE))
+    assert 5 <= rate < 20, "the largest that people need not wait for"
+    assert run("doctor", "--json", environ=models) == 1
+    assert json.loads(capsys.readouterr().out)["machine"]["bandwidth"] == 10e9
+
+
+@pytest.mark.usefixtures("box")
+def test_doctor_expects_the_speed_where_the_machine_was_measured(
+    models: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = Path(models["EDGESERVE_MODELS_DIR"]).parent / calibration.FILE
+    calibration.keep(kept, Calibration(calibration.cpu.name(), calibration.cpu.kind(), Rates(10e9, 100e9)))
+    Path("models.toml").write_text('[llm]\nmodel = "smollm2"\n')
+    run("doctor", environ=models)
+    assert re.search(r"^  llm  smollm2-135m-instruct, not pulled, about \d+ tokens/s$", capsys.readouterr().out, re.M)
 
 
 @pytest.mark.usefixtures("box")

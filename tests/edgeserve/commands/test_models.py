@@ -219,9 +219,7 @@ def test_pull_reports_missing_packages_first_and_fetches_the_other_models(
     assert converting.startswith(
         "[ERROR] whisper-tiny.en is converted when it is pulled, which needs onnx: pip install"
     )
-    assert speaking.startswith(
-        "[WARNING] hibari can be pulled, but runs only with hibari-tts: pip install 'edgeserve[st"
-    )
+    assert speaking.startswith("[WARNING] hibari can be pulled, but runs only with hibari-tts: pip install hibari-tts")
     assert failed == "[ERROR] no network"
     assert summary == ("[ERROR] 2 of 3 models could not be had: whisper-tiny.en, smollm2-135m-instruct; here: hibari")
 

@@ -10,7 +10,9 @@ from support.commands import run
 
 import edgeserve
 from edgeserve import server
-from edgeserve.commands.serve import greeting
+from edgeserve.cli import make_parser
+from edgeserve.commands import Call
+from edgeserve.commands.serve import Door, greeting
 from edgeserve.config import Config, load
 from edgeserve.errors import ConfigError
 from edgeserve.models.store import Store
@@ -30,9 +32,26 @@ def test_greeting_names_what_is_served_in_an_order_that_works() -> None:
     assert transcribe.endswith("audio=@hello.wav")
 
 
+def test_greeting_opens_every_door(settings: Path) -> None:
+    environ = {"EDGESERVE_KEYS_FILE": str(settings / "keys.json"), "EDGESERVE_MODELS_DIR": str(settings / "models")}
+
+    def door(**more: str) -> Door:
+        given = {**environ, **more}
+        call = Call(make_parser().parse_args(["serve"]), given)
+        return Door.of(call, load(given))
+
+    assert door() == Door()
+    assert door(EDGESERVE_API_KEY="sesame") == Door(locked=True)
+    (settings / "keys.json").touch()
+    own = str(settings / "tls" / "self-signed.pem")
+    assert door(EDGESERVE_TLS="self-signed") == Door(locked=True, certificate=own)
+    text = "\n".join(greeting(load({}), "https://127.0.0.1:1", Door(locked=True, certificate="/a b.pem")))
+    assert "curl -s https://127.0.0.1:1/v1/chat --cacert '/a b.pem' -H \"Authorization: Bearer" in text
+
+
 def test_greeting_shows_only_what_is_configured(settings: Path) -> None:
     (settings / "models.toml").write_text('[asr]\nmodel = "hearing"\n')
-    text = "\n".join(greeting(load({"EDGESERVE_API_KEY": "secret"}), "http://127.0.0.1:1"))
+    text = "\n".join(greeting(load({"EDGESERVE_API_KEY": "secret"}), "http://127.0.0.1:1", Door(locked=True)))
     assert "/v1/chat" not in text
     assert "recording.wav" in text
     assert '-H "Authorization: Bearer $EDGESERVE_API_KEY"' in text
@@ -47,7 +66,7 @@ def test_greeting_shows_only_what_is_configured(settings: Path) -> None:
 def test_a_reload_reads_the_settings_from_where_they_came(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     readers: list[Callable[[], Config]] = []
 
-    def serve(config: Config, store: Store, on_ready: object, *, insecure: bool, read: Callable[[], Config]) -> int:
+    def serve(config: Config, store: Store, on_ready: object, *, read: Callable[[], Config], **more: object) -> int:
         readers.append(read)
         return 0
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.machines import BOX, LLAMA, NO_MLX, ORT
 
-from edgeserve.doctor.findings import Facts, Model, compiler_command, examine, judge
+from edgeserve.doctor.findings import Facts, Model, choose, compiler_command, examine, judge
 from edgeserve.doctor.machine import Machine, Runtime
 from edgeserve.jobs import ENCODERS
 
@@ -49,6 +49,15 @@ def test_a_refusal_has_numbers() -> None:
     assert (
         judge(Model("m", "llm", 8 * GB), BOX).reason == "needs about 10 GB of memory, models may take 6.0 GB of 8.0 GB"
     )
+
+
+def test_the_largest_of_each_job_that_fits_and_is_quick_is_chosen() -> None:
+    slow = Model("slow", "llm", 3 * GB, tokens=4.9)
+    quick = Model("quick", "llm", 2 * GB, tokens=5.0)
+    too_large, damaged = Model("huge", "llm", 9 * GB), Model("broken", "tts", 9 * MB, trouble="damaged")
+    models = (CHAT, slow, quick, too_large, SPEECH, damaged)
+    assert choose(Facts(BOX, models)) == [quick, SPEECH]
+    assert choose(Facts(BOX)) == []
 
 
 def test_a_model_that_is_not_pulled_is_an_error_with_its_command() -> None:

@@ -185,3 +185,44 @@ def test_the_client_with_the_most_gives_its_last_place_up() -> None:
         await asyncio.gather(first, *adas, *bobs)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("threads", [2, 3, 4])
+def test_slow_work_of_one_client_leaves_a_thread_to_each_other_in_turn(threads: int) -> None:
+    async def run() -> None:
+        slow = Aside("work", threads)
+        with held() as event:
+            adas = [ask(slow, "ada", lambda: event.wait(20)) for _ in range(2 * threads)]
+            await asyncio.sleep(0)
+            assert await asyncio.wait_for(ask(slow, "bob", int), 20) == 0
+            others = [ask(slow, name, int) for name in ("bob", "cleo", "dan")]
+            assert await asyncio.wait_for(asyncio.gather(*others), 20) == [0, 0, 0]
+            assert not any(one.done() for one in adas)
+        assert all(await asyncio.gather(*adas))
+
+    asyncio.run(run())
+
+
+def test_no_more_than_the_threads_and_the_spare_one_work_at_once() -> None:
+    async def run() -> None:
+        slow, lock, working, most = Aside("work", threads=2), threading.Lock(), 0, 0
+
+        def work() -> None:
+            nonlocal working, most
+            with lock:
+                working += 1
+                most = max(most, working)
+            begun.release()
+            assert go_on.acquire(timeout=20)
+            with lock:
+                working -= 1
+
+        begun, go_on = threading.Semaphore(0), threading.Semaphore(0)
+        tasks = [ask(slow, name, work) for name in ("ada", "ada", "ada", "bob", "bob", "cleo")]
+        for _ in tasks:
+            assert await asyncio.to_thread(begun.acquire, timeout=20)
+            go_on.release()
+        await asyncio.gather(*tasks)
+        assert most <= 3
+
+    asyncio.run(run())

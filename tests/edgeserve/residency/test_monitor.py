@@ -10,6 +10,7 @@ import pytest
 from support.gates import Clock, CountingGovernor, Mailbox, engine_of, make_gate
 from support.server import until
 
+from edgeserve.clients import Client
 from edgeserve.engine import Rung
 from edgeserve.jobs import Job
 from edgeserve.messages import SpeakRequest
@@ -129,6 +130,23 @@ def test_a_keep_alive_holds_until_the_next_request() -> None:
         monitor.check()
         assert gate.rung is rung
     assert [reason for _, _, reason in governor.steps] == ["keep_alive", "idle"]
+
+
+def test_one_client_ends_no_time_that_another_asked_for() -> None:
+    clock, governor = Clock(), CountingGovernor()
+    gate = make_gate("asr", governor, clock=clock)
+    monitor = Monitor(lambda: [gate], governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
+    gate.preload()
+    ada, bob = Client(address="10.0.0.1"), Client(address="10.0.0.2")
+    for client, keep_alive in ((ada, 100.0), (bob, 0.0)):
+        gate.acquire(keep_alive, client)
+        gate.release(client)
+    assert (gate.wanted_by_others(bob), gate.wanted_by_others(ada)) == (True, False)
+    for seconds, rung in ((0, Rung.HOT), (99, Rung.HOT), (1, Rung.COLD)):
+        clock.now += seconds
+        monitor.check()
+        assert gate.rung is rung
+    assert not gate.wanted_by_others(bob)
 
 
 def test_a_preload_restores_the_configured_times() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,6 +41,30 @@ def test_a_text_without_marks_is_cut_at_a_space() -> None:
     pieces = cut("word " * 200)
     assert max(map(len, pieces)) <= LONGEST
     assert all(piece.split() == ["word"] * len(piece.split()) for piece in pieces)
+
+
+MARKS = st.sampled_from(["A. ", "1", "1. ", "…", ".", ". ", "Mr. ", "e.g. ", "a,", "\n", "。", ")", '." ', "word "])
+
+
+@given(st.lists(MARKS, min_size=1, max_size=4), st.integers(1, 400))
+def test_no_piece_is_longer_than_the_longest(marks: list[str], count: int) -> None:
+    text = "".join(marks) * count
+    pieces = cut(text)
+    assert "".join(pieces) == text
+    assert max(map(len, pieces)) <= LONGEST
+
+
+@pytest.mark.parametrize("mark", ["A. ", "1. ", "1", "Mr. ", "...", '."', ",", "word "])
+def test_the_work_grows_with_the_text_and_not_with_its_square(mark: str) -> None:
+    def steps(count: int) -> float:
+        one, started = Clauses(), time.thread_time()
+        one.feed(mark * count)
+        one.end()
+        return time.thread_time() - started
+
+    steps(100)
+    once = max(steps(2_000), 0.001)
+    assert steps(16_000) < 30 * once, "eight times the text; its square would be 64 times the work"
 
 
 @given(st.lists(st.text(alphabet="ab.,!? \n。", max_size=30), max_size=20))

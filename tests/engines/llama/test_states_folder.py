@@ -25,6 +25,7 @@ from engines.llama.states_folder import (
     KEPT_SECONDS,
     LONGEST_NAME,
     MOST,
+    MOST_NAMED,
     SHARED,
     WRITING_SECONDS,
     StatesFolder,
@@ -147,9 +148,57 @@ def test_a_file_that_is_being_written_has_its_room_already(tmp_path: Path) -> No
     assert {path.rpartition("/")[2] for path in names(tmp_path)} == {f"{OWNER}-c.state", "x.state.1.part"}
 
 
+def keep(folder: StatesFolder, name: str, size: int = 100, owner: str = OWNER, age: float = 0.0) -> bool:
+    """Store a state with a name."""
+    stored = folder.store(f"{owner}-{name}.slot", [bytes(size)])
+    if stored:
+        os.utime(folder.path / f"{owner}-{name}.slot", (NOW - age, NOW - age))
+    return stored
+
+
+def test_states_with_names_push_each_other_out_the_least_recently_used_first(tmp_path: Path) -> None:
+    folder = shared(tmp_path, "one", 1000)
+    for number in range(9):
+        assert keep(folder, str(number), age=100 - number)
+    assert names(folder.path) == {f"{OWNER}-{number}.slot" for number in range(4, 9)}, "half of the bound"
+    assert keep(folder, "4", age=1)
+    assert len(names(folder.path)) == 5, "a name that is there already is replaced"
+    assert not keep(folder, "large", 501)
+    assert len(names(folder.path)) == 5, "nothing went for a state that never fits"
+
+
+def test_the_number_of_states_with_names_is_bounded(tmp_path: Path) -> None:
+    folder = shared(tmp_path, "one", 1 << 20)
+    for number in range(MOST_NAMED + 3):
+        assert keep(folder, str(number), 1, age=1000 - number)
+    assert names(folder.path) == {f"{OWNER}-{number}.slot" for number in range(3, MOST_NAMED + 3)}
+
+
+def test_named_states_of_one_client_push_out_nobody_elses(tmp_path: Path) -> None:
+    folder, mine, floods = shared(tmp_path, "one", 1000), owner_of("mine"), owner_of("floods")
+    assert keep(folder, "a", 200, mine, age=1000)
+    assert put(folder, "b", 100, age=1000, owner=mine)
+    for number in range(20):
+        assert keep(folder, str(number), 100, floods, age=100 - number)
+    assert {f"{mine}-a.slot", f"{mine}-b.state"} <= names(folder.path)
+    assert len(names(folder.path)) == 2 + 3
+    assert not keep(folder, "large", 301, floods)
+
+
+def test_a_named_state_takes_the_room_of_its_owners_others_where_no_other_is_free(tmp_path: Path) -> None:
+    folder, mine, other = shared(tmp_path, "one", 1000), owner_of("mine"), owner_of("other")
+    assert put(folder, "a", 300, owner=other)
+    assert put(folder, "b", 200, owner=owner_of("third"))
+    for number in range(4):
+        assert keep(folder, str(number), 100, mine, age=10 - number)
+    assert keep(folder, "last", 150, mine)
+    assert names(folder.path) >= {f"{other}-a.state", f"{mine}-last.slot", f"{mine}-3.slot"}
+    assert taken(tmp_path) <= 1000
+
+
 def test_states_kept_by_name_are_never_evicted_but_counted(tmp_path: Path) -> None:
     folder = shared(tmp_path, "one", 250)
-    folder.store(f"{OWNER}-mine.slot", [bytes(150)])
+    folder.store(f"{OWNER}-mine.slot", [bytes(120)])
     os.utime(folder.path / f"{OWNER}-mine.slot", (1, 1))
     assert put(folder, "a", 100)
     assert put(folder, "b", 90)

@@ -276,7 +276,7 @@ def test_a_missing_phonemizer_names_the_command(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "m").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "hibari", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(EngineFailure, match=r"pip install 'edgeserve\[starter\]'"):
+    with pytest.raises(EngineFailure, match="pip install hibari-tts"):
         OnnxTextToSpeech(spec_of(tmp_path / "m")).open()
 
 

@@ -135,7 +135,7 @@ def test_the_tables_have_the_size_that_is_estimated(phonemizers: Phonemizers) ->
 
 def test_the_version_is_the_one_that_is_asked_for() -> None:
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert f"hibari-tts=={tts_phonemes.VERSION}" in project["optional-dependencies"]["starter"]
+    assert f"hibari-tts=={tts_phonemes.VERSION}" in project["dependencies"]
 
 
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_a_missing_phonemizer_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "hibari", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(EngineFailure, match=r"pip install 'edgeserve\[starter\]'"):
+    with pytest.raises(EngineFailure, match="pip install hibari-tts"):
         Phonemizers(tmp_path, (False,))
 
 

@@ -15,11 +15,13 @@ import openai
 import pytest
 from openai import OpenAI
 from support.gates import BATCHING_FAKES
-from support.server import Running, fake_pool, serving
+from support.server import Running, fake_pool, serving, until
 
 from edgeserve.api.openai import embeddings
 from edgeserve.api.openai.embeddings import EmbeddingList
 from edgeserve.messages import EmbeddingEvent
+from edgeserve.residency.mailbox import Deliveries
+from engines.fake import chat
 
 
 @pytest.fixture(scope="module")
@@ -108,12 +110,32 @@ def test_a_long_list_is_written_vector_by_vector(monkeypatch: pytest.MonkeyPatch
     )
     made = EmbeddingList("fake")
     vector = struct.pack("<768f", *(one / 7919 for one in range(768)))
-    for _ in range(512):
-        made.feed(0, EmbeddingEvent(vector, 2))
-    whole = made.end()
+    parts = [made.feed(0, EmbeddingEvent(vector, 2)) for _ in range(512)]
+    whole = b"".join([*parts, made.end()])
     assert [one.get("index") for one in dumped[:512]] == list(range(512))
     assert [list(one) for one in dumped[512:]] == [["model", "usage"]]
     body = json.loads(whole)
     assert [one["index"] for one in body["data"]] == list(range(512))
     assert struct.pack("<768f", *body["data"][-1]["embedding"]) == vector
     assert (body["object"], body["model"], body["usage"]["prompt_tokens"]) == ("list", "fake", 1024)
+
+
+@pytest.mark.parametrize(("path", "name"), [("/v1/embeddings", "data"), ("/api/embed", "embeddings")])
+def test_a_list_that_takes_more_as_text_than_as_vectors_is_counted_as_text(
+    monkeypatch: pytest.MonkeyPatch, path: str, name: str
+) -> None:
+    """JSON takes three times the bytes of the vectors: one client could hold more than its share."""
+    monkeypatch.setattr(chat, "EmbeddingEvent", lambda vector, count: EmbeddingEvent(vector * 256, count))
+    kept: list[int] = []
+    keep = Deliveries.keep
+
+    def noted(deliveries: Deliveries, size: int, client: str) -> None:
+        keep(deliveries, size, client)
+        kept.append(size)
+
+    monkeypatch.setattr(Deliveries, "keep", noted)
+    with serving(fake_pool(["embedding"])) as running:
+        body = running.client.post(path, json={"model": "embedding", "input": ["a b", "c", "d e f"]}).content
+        assert len(json.loads(body)[name]) == 3
+        assert sum(kept) >= len(body) - 1000 > 3 * 4 * 2048
+        until(lambda: running.pool.deliveries.held == 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import gc
+import importlib.util
 import struct
 import zlib
 from collections.abc import Iterator
@@ -13,9 +14,11 @@ from io import BytesIO
 import pytest
 from PIL import Image
 from support import bombs
+from support.heic import PHOTO
 
 from edgeserve import clients
 from edgeserve.api.limits import Limits
+from edgeserve.api.pictures import heif
 from edgeserve.api.pictures.apart import CHILD, PictureFilesApart
 from edgeserve.api.pictures.reader import PictureFilesHere
 from edgeserve.clients import Client
@@ -48,6 +51,21 @@ def read(files: PictureFilesApart, data: bytes, limits: Limits | None = None, cl
     asking = contextvars.copy_context()
     asking.run(clients.current.set, Client(address=client))
     return asking.run(files.read, data, limits or Limits(), "image", Leash())
+
+
+def test_a_photo_with_too_many_pixels_comes_smaller(files: PictureFilesApart) -> None:
+    picture = read(files, made("JPEG", 300, 200), Limits(max_image_pixels=20_000))
+    assert (picture.size, picture.pixels) == ((150, 100), 15_000)
+    rows = bytes(picture.data)
+    assert rows[0] < 16
+    assert rows[-1] > 240, "the gradient from black to white, whole"
+
+
+@pytest.mark.skipif(importlib.util.find_spec(heif.PACKAGE) is None, reason="pi-heif is not installed")
+def test_a_confined_child_reads_heic(files: PictureFilesApart) -> None:
+    picture = read(files, PHOTO)
+    assert picture.size == (96, 64)
+    assert bytes(picture.data[:3])[2] > 200, "blue"
 
 
 @pytest.mark.parametrize(("form", "width"), [("PNG", 30), ("PNG", 900), ("BMP", 30), ("GIF", 30), ("WEBP", 30)])

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from edgeserve.api.limits import Limits
-from edgeserve.api.pictures import bmp, gif, image, jpeg, png
+from edgeserve.api.pictures import bmp, gif, image, jpeg, png, still
 from edgeserve.errors import TooLarge, UnsupportedMedia
 
 FORMS: list[tuple[str, ModuleType]] = [("PNG", png), ("JPEG", jpeg), ("GIF", gif), ("BMP", bmp)]
@@ -28,7 +28,7 @@ def test_dimensions(form: str, module: ModuleType) -> None:
     assert image.check_image(encoded(form), Limits(), "messages[0]") == 35
 
 
-@pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "BMP"])
+@pytest.mark.parametrize("form", ["PNG", "GIF", "BMP"])
 def test_more_pixels_than_the_limit(form: str) -> None:
     with pytest.raises(TooLarge, match="7×5"):
         image.check_image(encoded(form), Limits(max_image_pixels=34))
@@ -42,13 +42,50 @@ def test_a_picture_too_narrow(form: str, width: int, height: int) -> None:
 
 
 def test_forms_that_take_more_memory_may_have_fewer_pixels() -> None:
+    deep = png_of(40, 40, depth=16, colour=6)
+    assert image.check_image(deep, Limits(max_image_pixels=4000)) == 1600
+    with pytest.raises(TooLarge, match="the limit of its kind"):
+        image.check_image(deep, Limits(max_image_pixels=1600))
+
+
+@pytest.mark.parametrize(
+    ("most", "times", "pixels"), [(999, 0, 999), (998, 1, 266), (266, 1, 266), (265, 2, 70), (70, 2, 70), (20, 3, 20)]
+)
+def test_a_photo_with_too_many_pixels_is_decoded_smaller(most: int, times: int, pixels: int) -> None:
+    photo, limits = encoded("JPEG", 37, 27), Limits(max_image_pixels=most)
+    assert image.check_image(photo, limits) == pixels
+    assert image.halvings(photo, limits) == times
+    width, height, data = still.rgb("mjpeg", photo, "image", times)
+    assert width * height == pixels
+    assert len(data) == 3 * pixels
+    assert min(data[::3]) > 240, "it is red"
+    assert max(data[1::3]) < 16
+
+
+def test_a_photo_that_is_too_large_at_an_eighth_is_refused() -> None:
+    with pytest.raises(TooLarge, match="37×27, 0 million pixels; the limit of its kind"):
+        image.check_image(encoded("JPEG", 37, 27), Limits(max_image_pixels=19))
+
+
+def test_the_coefficients_of_a_progressive_photo_count_at_any_size() -> None:
     out = BytesIO()
     Image.new("RGB", (40, 40)).save(out, "JPEG", progressive=True, subsampling=0)
-    deep = png_of(40, 40, depth=16, colour=6)
-    for data in (out.getvalue(), deep):
-        assert image.check_image(data, Limits(max_image_pixels=4000)) == 1600
-        with pytest.raises(TooLarge, match="the limit of its kind"):
-            image.check_image(data, Limits(max_image_pixels=1600))
+    photo = out.getvalue()
+    assert [image.halvings(photo, Limits(max_image_pixels=most)) for most in (4000, 2400, 2399, 858, 856)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+    ]
+    with pytest.raises(TooLarge, match="the limit of its kind"):
+        image.check_image(photo, Limits(max_image_pixels=690))
+
+
+def test_the_dimensions_of_the_largest_photo_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image, "MAX_REDUCED", 998)
+    with pytest.raises(TooLarge):
+        image.check_image(encoded("JPEG", 37, 27), Limits(max_image_pixels=998))
 
 
 def png_of(width: int, height: int, depth: int, colour: int) -> bytes:

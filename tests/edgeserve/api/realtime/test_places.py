@@ -1,20 +1,84 @@
+"""Places of sessions: their number and their sound are shared between clients, and silent sessions give way."""
+
 from __future__ import annotations
 
-import pytest
+import contextlib
 
-from edgeserve.api.realtime.places import Places
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.gates import Clock
+
+from edgeserve.api.realtime.places import SILENT_SECONDS, SOUND_BYTES, Place, Places
 from edgeserve.clients import Client
 from edgeserve.errors import Busy
 
 
+def client(number: int) -> Client:
+    return Client("", f"10.0.0.{number}")
+
+
 def test_half_of_all_places_are_for_one_client() -> None:
     places = Places(3)
-    with places.one(Client("", "10.0.0.1")):
-        with pytest.raises(Busy, match="1 conversations of yours are open"), places.one(Client("", "10.0.0.1")):
+    with places.one(client(1)):
+        with pytest.raises(Busy, match="1 conversations of yours are open"), places.one(client(1)):
             pass
-        with places.one(Client("", "10.0.0.2")), places.one(Client("", "10.0.0.3")):
-            full = places.one(Client("", "10.0.0.4"))
+        with places.one(client(2)), places.one(client(3)):
+            full = places.one(client(4))
             with pytest.raises(Busy, match="3 conversations are open"):
                 full.__enter__()
         assert len(places) == 1
     assert len(places) == 0
+
+
+def test_a_silent_session_of_the_client_with_the_most_gives_its_place_away() -> None:
+    clock = Clock()
+    places = Places(4, clock=clock)
+    with contextlib.ExitStack() as opened:
+        held = [opened.enter_context(places.one(client(at // 2))) for at in range(4)]
+        with pytest.raises(Busy, match="4 conversations are open"):
+            opened.enter_context(places.one(client(9)))
+        clock.now += SILENT_SECONDS
+        held[0].touch()
+        assert isinstance(opened.enter_context(places.one(client(9))), Place)
+        assert [one.lost.is_set() for one in held] == [False, True, False, False]
+        assert len(places) == 4
+        opened.enter_context(places.one(client(8)))
+        assert sum(one.lost.is_set() for one in held) == 2
+        with pytest.raises(Busy, match="4 conversations are open"):  # each client has one
+            opened.enter_context(places.one(client(7)))
+    assert len(places) == 0
+
+
+def test_a_client_has_half_of_the_sound_and_less_where_more_clients_speak() -> None:
+    places = Places(16)
+    with contextlib.ExitStack() as opened:
+        one, other = (opened.enter_context(places.one(client(1))) for _ in range(2))
+        one.keep(SOUND_BYTES // 2)
+        with pytest.raises(Busy, match=r"keep 48\.0 MB of sound"):
+            other.keep(1)
+        assert other.sound == 0
+        one.keep(100)
+        other.keep(SOUND_BYTES // 2 - 100)
+        for number in (2, 3):
+            opened.enter_context(places.one(client(number))).keep(SOUND_BYTES // 3)
+        with pytest.raises(Busy, match="limit is 32 MB"):
+            other.keep(other.sound + 1)
+        other.keep(10)
+        other.keep(SOUND_BYTES // 3 - 100)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, SOUND_BYTES)), max_size=40))
+def test_no_client_ever_keeps_more_than_half_of_the_sound(steps: list[tuple[int, int, int]]) -> None:
+    places = Places(16)
+    with contextlib.ExitStack() as opened:
+        mine: dict[tuple[int, int], Place] = {}
+        for who, number, size in steps:
+            with contextlib.suppress(Busy):
+                if (who, number) not in mine:
+                    mine[who, number] = opened.enter_context(places.one(client(who)))
+                mine[who, number].keep(size)
+            assert all(
+                sum(one.sound for (whose, _), one in mine.items() if whose == who) <= SOUND_BYTES // 2
+                for who in range(4)
+            )

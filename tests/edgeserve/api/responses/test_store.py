@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from edgeserve.api.responses.store import (
+    ALL_BYTES,
+    FLOOR,
     STALE_SECONDS,
     Owner,
     ResponseStore,
@@ -94,6 +98,24 @@ def test_nobody_pushes_out_what_another_client_uses() -> None:
     assert store.add(response("f"), third)
     assert store.find("b", ME) is None or store.find("d", OTHER) is None
     assert store.find("a", ME) is not None
+
+
+@pytest.mark.parametrize("size", [0, 400_000])
+def test_clients_that_fill_the_store_keep_no_other_client_out(size: int) -> None:
+    store = ResponseStore()
+    others = [Owner((str(number),), (str(number),)) for number in range(4)]
+    for number in range(100):
+        for owner in others:
+            store.add(response(str(number), item(f"{owner.name}{number}", size)), owner)
+    for number in range(FLOOR):
+        assert store.add(response(f"mine{number}", item(f"mine{number}", size // 8)), ME)
+    before = len(store)
+    for number in range(100, 200):
+        for owner in others:
+            assert store.add(response(str(number), item(f"{owner.name}{number}", size)), owner)
+    assert all(store.find(f"mine{number}", ME) for number in range(FLOOR))
+    assert len(store) == pytest.approx(before, abs=4)
+    assert store.bytes <= ALL_BYTES
 
 
 def test_the_bounds_hold_whatever_happens() -> None:

@@ -53,3 +53,14 @@ def test_the_latest_turns_are_kept_and_begin_with_the_user() -> None:
     assert memory.turns(("here", "1")) == turn("b") * (MESSAGES // 2)
     memory.keep(("here", "1"), turn("x" * (CHARS // 4)) * 3)
     assert memory.turns(("here", "1")) == turn("x" * (CHARS // 4)) * 2
+
+
+def test_many_conversations_of_one_client_push_out_nobody_elses() -> None:
+    memory = Memory()
+    for number in range(3):
+        memory.keep(("there", str(number)), turn("mine"))
+    for number in range(2 * MOST):
+        memory.keep(("here", str(number)), turn("flood"))
+    assert len(memory) == MOST
+    assert all(memory.turns(("there", str(number))) == turn("mine") for number in range(3))
+    assert memory.turns(("here", str(2 * MOST - 1))) == turn("flood")

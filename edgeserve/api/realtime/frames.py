@@ -1,0 +1,33 @@
+"""The frames of clients: one event each."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from edgeserve.api.fields import Fields
+from edgeserve.api.json_body import read_object
+from edgeserve.api.realtime import beta
+from edgeserve.api.realtime.refusal import Refused
+from edgeserve.errors import InvalidRequest
+
+LARGE, FEW_MARKS = 64 << 10, 64
+"""Bytes of a frame that a thread reads, and commas and brackets of a frame that takes no time all the same: sound."""
+MARKS = (b",", b"[", b"{")
+
+
+async def read_frame(message: Any) -> Fields:
+    """The event in a message of a WebSocket, with the beta's settings in today's shape. Raises InvalidRequest."""
+    if (text := message.get("text")) is None:
+        raise InvalidRequest("a binary frame: send events as text frames of JSON, and sound in them as base64")
+    data = text.encode()
+    slow = len(data) > LARGE and sum(map(data.count, MARKS)) > FEW_MARKS
+    try:
+        fields = await asyncio.to_thread(read_object, data, "the event") if slow else read_object(data, "the event")
+    except InvalidRequest as error:
+        raise Refused.by("invalid_json", error.message) from None
+    values = dict(fields.items())
+    for name in ("session", "response"):
+        if isinstance(values.get(name), dict):
+            values[name] = beta.whole(values[name])
+    return Fields(values)

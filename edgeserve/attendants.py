@@ -1,0 +1,116 @@
+"""Attendants of the server: they are told when it is ready, once a second while it runs, and when it ends."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from edgeserve.activity import Activity
+from edgeserve.announcement import Announcement
+from edgeserve.errors import ConfigError
+from edgeserve.system.notify import Notifier
+
+if TYPE_CHECKING:
+    from edgeserve.tls.certificate import Certificate
+    from edgeserve.tls.self_signed import SelfSigned
+
+log = logging.getLogger("edgeserve.server")
+
+RENEWAL_SECONDS = 3600.0
+"""Time between two looks at the end of a certificate."""
+
+
+class Attendant:
+    """An attendant that does nothing."""
+
+    async def begin(self) -> None:
+        """The server accepts requests."""
+
+    def look(self, server: Activity) -> None:
+        """Called about once a second, on the event loop's thread. Never waits."""
+
+    def end_begins(self) -> None:
+        """The server begins to end."""
+
+    async def end(self) -> None:
+        """The server accepts no more requests. Idempotent."""
+
+
+class Systemd(Attendant):
+    """Tells systemd the state of the server, and that it lives.
+
+    A server with an engine that fails for good gives no more signs of life: a restart is what helps.
+    """
+
+    def __init__(self, notifier: Notifier, clock: Callable[[], float] = time.monotonic) -> None:
+        self._notifier = notifier
+        self._clock = clock
+        self._told = clock()
+
+    async def begin(self) -> None:
+        self._notifier.tell("READY=1", "STATUS=answers requests")
+
+    def look(self, server: Activity) -> None:
+        seconds, now = self._notifier.watchdog_seconds, self._clock()
+        if seconds and now - self._told >= seconds / 4 and not server.failing:
+            self._told = now
+            self._notifier.tell("WATCHDOG=1")
+
+    def end_begins(self) -> None:
+        self._notifier.tell("STOPPING=1", "STATUS=ends after the answers under way")
+
+
+class IdleExit(Attendant):
+    """Ends a server that nobody has asked for ``seconds``."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._since = clock()
+        self._asked = -1
+        self._ended = False
+
+    def look(self, server: Activity) -> None:
+        now = self._clock()
+        if server.busy or server.asked != self._asked:
+            self._asked, self._since = server.asked, now
+        elif now - self._since >= self._seconds and not self._ended:
+            self._ended = True
+            log.info("nobody asked for %g s: the server ends (idle_exit)", self._seconds)
+            server.end_idle()
+
+
+class Renewal(Attendant):
+    """Reads the certificate again when its files change, and renews the server's own one before its end."""
+
+    def __init__(
+        self, certificate: Certificate, own: SelfSigned | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._certificate = certificate
+        self._own = own
+        self._clock = clock
+        self._renewed = clock()
+
+    def look(self, server: Activity) -> None:
+        if self._own is not None and self._clock() - self._renewed >= RENEWAL_SECONDS:
+            self._renewed = self._clock()
+            try:
+                self._own.renew()  # takes a few milliseconds, and once a year as long as openssl does
+            except ConfigError as error:
+                log.error("the certificate is not renewed: %s", error.message)
+        self._certificate.look()
+
+
+class Announcing(Attendant):
+    """Announces the port in the local network."""
+
+    def __init__(self, announcement: Announcement) -> None:
+        self._announcement = announcement
+
+    async def begin(self) -> None:
+        await self._announcement.begin()
+
+    async def end(self) -> None:
+        await self._announcement.end()

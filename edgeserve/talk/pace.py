@@ -1,0 +1,52 @@
+"""The time that sessions may take of the event loop for their sound, which a client may send faster than it is spoken.
+
+Sessions work one piece at a time. A session that never stops sending pauses behind its pieces, so that all sessions
+together leave half of the loop's time to others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+
+LEAST_PAUSE = 0.002
+"""Seconds of the shortest pause. Shorter ones add up."""
+
+
+class Turns:
+    """The turns of all sessions. One event loop uses the object. ``clock`` counts seconds of work."""
+
+    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+        self.clock = clock
+        self.lock = asyncio.Lock()
+        self.working = 0
+        """Sessions that have sound to work on."""
+
+
+class Pace:
+    """The pace of one session."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._debt = 0.0
+
+    @contextlib.asynccontextmanager
+    async def piece(self) -> AsyncIterator[None]:
+        """A turn for some milliseconds of work, and the pause behind it.
+
+        ``n`` sessions pause ``2 n - 1`` times as long as they work: together they work half of the time at most.
+        """
+        turns = self._turns
+        turns.working += 1
+        try:
+            async with turns.lock:
+                started = turns.clock()
+                yield
+                self._debt += (turns.clock() - started) * (2 * turns.working - 1)
+            pause = self._debt if self._debt >= LEAST_PAUSE else 0.0
+            self._debt -= pause
+            await asyncio.sleep(pause)
+        finally:
+            turns.working -= 1

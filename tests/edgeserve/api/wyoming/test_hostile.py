@@ -1,0 +1,121 @@
+"""Hostile clients of Wyoming: what one sends takes no turn of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from support.wyoming import Wyoming, written
+from uvicorn.server import ServerState
+
+from edgeserve.api.wyoming.events import Received
+from edgeserve.connections import Patience
+from edgeserve.protocols.wyoming import WyomingConnection
+
+
+@pytest.mark.parametrize("mark", ["A. ", "1. ", "Mr. ", "a. ", "\n", ".", "x"])
+def test_no_text_in_parts_takes_the_turn_of_others(wyoming: Wyoming, mark: str) -> None:
+    """Initials in a row were searched for their end again with each of them: 6 KB took three seconds."""
+    with wyoming.dialled() as hostile, wyoming.dialled() as other:
+        hostile.send("synthesize-start", {"voice": {}})
+        hostile.send("synthesize-chunk", {"text": mark * (100_000 // len(mark))})
+        hostile.send("ping", {"text": "read"})
+        hostile.until("pong")
+        other.send("ping", {"text": "on"})
+        assert other.until("pong")[-1].data == {"text": "on"}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b'{"type": "ping", "data_length": 99999999999}\n',
+        b'{"type": "ping", "data_length": -1}\n',
+        b'{"type": "ping", "payload_length": 1e9}\n',
+        b'{"type": "ping", "payload_length": true}\n',
+        b'{"type": "ping", "data": []}\n',
+        b'{"type": []}\n',
+        b"{" * 70_000,
+        b"[" * 60_000 + b"\n",
+        b'{"type": "' + b"x" * 60_000 + b'"}\n',
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x00\xff\n",
+        b'{"type": "ping", "data_length": 2}\n[]',
+        b'{"type": "ping", "data_length": 4}\n\xff\xff\xff\xff',
+        b'{"type": "audio-chunk", "payload_length": 3, "data": {"rate": 8000, "width": 2, "channels": 8}}\nabc',
+        b'{"type": "audio-chunk", "payload_length": 3, "data": {"rate": 7, "width": 3, "channels": 9}}\nabc',
+        b'{"type": "transcribe", "data": {"language": {"a": 1}}}\n',
+    ],
+)
+def test_lies_and_nonsense_are_one_error_of_their_own_connection(wyoming: Wyoming, sent: bytes) -> None:
+    with wyoming.dialled() as hostile, wyoming.dialled() as other:
+        with contextlib.suppress(ConnectionError):  # the server may have closed it
+            hostile.link.sendall(sent + written("audio-stop") + written("ping"))
+        told = hostile.read()
+        assert told is None or told.type in ("error", "pong", "transcript-start")
+        other.send("ping", {"text": "on"})
+        assert other.until("pong")[-1].data == {"text": "on"}
+
+
+class Slow:
+    """A dialogue whose events take no time and never wait."""
+
+    open = False
+
+    def __init__(self, order: list[str], name: str, done: asyncio.Event) -> None:
+        self._order, self._name, self._done = order, name, done
+
+    async def take(self, event: Received) -> None:
+        self._order.append(self._name)
+        if len(self._order) == 40:
+            self._done.set()
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_connections_take_turns_event_by_event() -> None:
+    class Registry:
+        clock = staticmethod(lambda: 0.0)
+
+        def admit(self, one: Any) -> bool:
+            return True
+
+        def remove(self, one: Any) -> None: ...
+
+    class Transport:
+        may_read = True
+
+        def get_protocol(self) -> Any:
+            return self
+
+        def __getattr__(self, name: str) -> Any:
+            return lambda *values, **named: None
+
+    class Reading:
+        def forget(self, one: Any) -> None: ...
+
+    async def run() -> list[str]:
+        order, done = list[str](), asyncio.Event()
+        made = []
+        for name in "ab":
+            one = WyomingConnection(
+                lambda client, send, name=name: Slow(order, name, done),  # type: ignore[arg-type,misc]
+                ServerState(),
+                60.0,
+                connections=Registry(),
+                patience=Patience(),
+                reading=Reading(),
+            )
+            one.connection_made(Transport())
+            made.append(one)
+        for one in made:
+            one.data_received(written("describe") * 20)
+        await asyncio.wait_for(done.wait(), 20)
+        for one in made:
+            one.connection_lost(None)
+        return order
+
+    assert json.dumps(asyncio.run(run())[:4]) == '["a", "b", "a", "b"]'

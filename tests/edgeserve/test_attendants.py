@@ -1,0 +1,136 @@
+"""Attendants of the server, on a server and a clock of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.gates import Clock
+from support.server import fake_pool, serving, until
+
+from edgeserve.attendants import Attendant, IdleExit, Renewal, Systemd
+from edgeserve.errors import ConfigError
+from edgeserve.system.notify import Notifier
+
+
+class Work:
+    """A server as an attendant sees it."""
+
+    def __init__(self) -> None:
+        self.busy = self.failing = False
+        self.asked = 0
+        self.ended = 0
+
+    def end_idle(self) -> None:
+        self.ended += 1
+
+
+def test_systemd_hears_of_the_start_the_life_and_the_end(tmp_path: Path) -> None:
+    path, clock, work = str(tmp_path / "notify"), Clock(), Work()
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as link:
+        link.bind(path)
+        link.setblocking(False)
+        one = Systemd(Notifier({"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "40000000"}), clock)
+
+        def heard() -> list[str]:
+            told = []
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    told.append(link.recv(200).decode().partition("\n")[0])
+            return told
+
+        asyncio.run(one.begin())
+        assert heard() == ["READY=1"]
+        for seconds, told in [(9.9, []), (0.2, ["WATCHDOG=1"]), (0.2, []), (10, ["WATCHDOG=1"])]:
+            clock.now += seconds
+            one.look(work)  # type: ignore[arg-type]
+            assert heard() == told
+        work.failing = True
+        clock.now += 100
+        one.look(work)  # type: ignore[arg-type]
+        assert heard() == [], "a restart is what helps"
+        one.end_begins()
+        assert heard() == ["STOPPING=1"]
+
+
+def test_an_idle_server_ends_once() -> None:
+    clock, work = Clock(), Work()
+    one = IdleExit(60, clock)
+
+    def look(seconds: float) -> int:
+        clock.now += seconds
+        one.look(work)  # type: ignore[arg-type]
+        return work.ended
+
+    assert look(0) == 0
+    assert look(59) == 0
+    work.asked = 1
+    assert look(2) == 0, "a request came"
+    work.busy = True
+    assert look(600) == 0, "it still runs"
+    work.busy = False
+    assert look(59) == 0
+    assert look(2) == 1
+    assert look(60) == 1
+
+
+def test_the_server_of_nobody_ends_by_itself() -> None:
+    with serving(fake_pool(["llm"]), attendants=[IdleExit(0.2)]) as running:
+        running.server._look_seconds = 0.05
+        until(lambda: running.server.should_exit, seconds=20)
+
+
+def test_every_attendant_is_told_of_the_whole_life() -> None:
+    told: list[str] = []
+
+    class Witness(Attendant):
+        async def begin(self) -> None:
+            told.append("begin")
+
+        def look(self, server: Any) -> None:
+            if "look" not in told:
+                told.append("look")
+
+        def end_begins(self) -> None:
+            told.append("end begins")
+
+        async def end(self) -> None:
+            told.append("end")
+
+    with serving(fake_pool(["llm"]), attendants=[Witness()]):
+        until(lambda: "look" in told)
+    assert told == ["begin", "look", "end begins", "end"]
+
+
+class Files:
+    """A certificate and its maker."""
+
+    def __init__(self) -> None:
+        self.looks = self.renewals = 0
+        self.error: ConfigError | None = None
+
+    def look(self) -> None:
+        self.looks += 1
+
+    def renew(self) -> None:
+        self.renewals += 1
+        if self.error:
+            raise self.error
+
+
+def test_the_certificate_is_looked_at_each_time_and_its_end_each_hour(caplog: pytest.LogCaptureFixture) -> None:
+    clock, files, work = Clock(), Files(), Work()
+    one = Renewal(files, files, clock)  # type: ignore[arg-type]
+    for _ in range(3):
+        one.look(work)  # type: ignore[arg-type]
+    assert (files.looks, files.renewals) == (3, 0)
+    files.error = ConfigError("openssl is gone")
+    clock.now += 3601
+    one.look(work)  # type: ignore[arg-type]
+    one.look(work)  # type: ignore[arg-type]
+    assert (files.looks, files.renewals) == (5, 1)
+    assert "the certificate is not renewed: openssl is gone" in caplog.text

@@ -1,0 +1,93 @@
+"""The certificate that the server shows, and the files that are none."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from pathlib import Path
+
+import pytest
+from support.tls import made, needs_openssl
+
+from edgeserve.errors import ConfigError
+from edgeserve.tls.certificate import Certificate
+
+pytestmark = needs_openssl
+
+
+def parts(pem: Path) -> tuple[Path, Path]:
+    """The certificate and its key in files of their own."""
+    text = pem.read_text()
+    at = text.index("-----BEGIN CERTIFICATE")
+    cert, key = pem.with_name(f"{pem.stem}.crt"), pem.with_name(f"{pem.stem}.key")
+    cert.write_text(text[at:])
+    key.write_text(text[:at])
+    key.chmod(0o600)
+    return cert, key
+
+
+def test_one_file_or_two(tmp_path: Path) -> None:
+    pem = made(tmp_path)
+    assert Certificate(pem).context.minimum_version == ssl.TLSVersion.TLSv1_2
+    Certificate(*parts(pem))
+
+
+def test_a_file_that_changed_is_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pem, other = made(tmp_path / "a"), made(tmp_path / "b")
+    one = Certificate(pem)
+    before = one.context
+    one.look()
+    assert one.context is before
+    other.replace(pem)
+    with caplog.at_level(logging.INFO):
+        one.look()
+    assert one.context is not before
+    assert "was read again" in caplog.text
+
+
+def test_a_certificate_whose_key_comes_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (cert, key), (new_cert, new_key) = parts(made(tmp_path / "a")), parts(made(tmp_path / "b"))
+    one = Certificate(cert, key)
+    before = one.context
+    new_cert.replace(cert)
+    one.look()
+    one.look()
+    assert one.context is before
+    assert caplog.text.count("the certificate stays as it was") == 1
+    assert "key values mismatch" in caplog.text
+    new_key.replace(key)
+    one.look()
+    assert one.context is not before
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    cert, key = parts(made(tmp_path))
+    with pytest.raises(ConfigError, match=r"gone\.pem: the certificate or its key cannot be read: No such file"):
+        Certificate(tmp_path / "gone.pem")
+    with pytest.raises(ConfigError, match=r"gone\.key: the certificate or its key cannot be read"):
+        Certificate(cert, tmp_path / "gone.key")
+    with pytest.raises(ConfigError, match=r"tls_cert = .*expected a certificate and its key as PEM files"):
+        Certificate(cert)
+    cert.write_text("no certificate")
+    with pytest.raises(ConfigError, match="expected a certificate and its key"):
+        Certificate(cert, key)
+
+
+def test_an_encrypted_key_asks_nobody_for_its_password(tmp_path: Path) -> None:
+    import subprocess
+
+    cert, key = parts(made(tmp_path))
+    locked = tmp_path / "locked.key"
+    command = ["openssl", "ec", "-in", str(key), "-aes256", "-passout", "pass:sesame", "-out", str(locked)]
+    subprocess.run(command, check=True, capture_output=True)
+    with pytest.raises(ConfigError, match="tls_key is encrypted"):
+        Certificate(cert, locked)
+
+
+def test_a_key_that_others_read_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cert, key = parts(made(tmp_path))
+    Certificate(cert, key)
+    assert "others may read" not in caplog.text, "everybody may read the certificate"
+    key.chmod(0o640)
+    Certificate(cert, key)
+    assert f"{key} holds a private key, and others may read it (mode 640): chmod 600" in caplog.text

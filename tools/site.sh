@@ -1,0 +1,20 @@
+#!/bin/sh
+# Build docs/ to site/ by the generator of the extra "docs", in an environment of its own: .venv-docs.
+# Ends with the generator's code; a page with a dead link is an error (mkdocs.yml: strict).
+set -eu
+venv=.venv-docs
+stamp=$venv/installed
+key=$(cksum <pyproject.toml)
+
+if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$key" ]; then
+    "${PYTHON:-python3}" -m venv --clear "$venv"
+    wanted=$("$venv/bin/python" -c '
+import tomllib
+print("\n".join(tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"]))')
+    printf '%s\n' "$wanted" >"$venv/wanted.txt"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$venv/wanted.txt"
+    printf '%s\n' "$key" >"$stamp"
+fi
+# Material says at each build that Zensical will follow it (docs/decisions/0036-packages.md).
+export NO_MKDOCS_2_WARNING=1
+exec "$venv/bin/python" -m mkdocs build --quiet --strict
