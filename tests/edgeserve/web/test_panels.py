@@ -73,26 +73,26 @@ def test_no_panel_is_wider_than_its_window(browser: Any, running: Running, width
 def test_the_language_is_the_browsers_until_one_is_chosen(browser: Any, running: Running) -> None:
     with opened(browser, running.url, locale="de-DE") as tab:
         tab.page.get_by_role("link", name="Einstellungen").click()
-        assert tab.page.locator("html").get_attribute("lang") == "de"
+        tab.until("document.documentElement.lang === 'de'")
         tab.page.get_by_label("Sprache").select_option("en")
         tab.page.get_by_role("heading", name="Settings").wait_for()
         tab.page.reload()
         tab.page.get_by_role("heading", name="Settings").wait_for()
-        assert tab.page.locator("html").get_attribute("lang") == "en"
+        tab.until("document.documentElement.lang === 'en'")
 
 
 def test_the_theme_is_the_systems_until_one_is_chosen(tab: Tab) -> None:
     background = "getComputedStyle(document.body).backgroundColor"
     light = tab.page.evaluate(background)
     tab.page.emulate_media(color_scheme="dark")
+    tab.until(f"{background} !== '{light}'")
     dark = tab.page.evaluate(background)
-    assert light != dark
     show(tab, "settings")
     tab.page.get_by_label("Appearance").select_option("light")
-    assert tab.page.evaluate(background) == light
+    tab.until(f"{background} === '{light}'")
     tab.page.emulate_media(color_scheme="light")
     tab.page.get_by_label("Appearance").select_option("dark")
-    assert tab.page.evaluate(background) == dark
+    tab.until(f"{background} === '{dark}'")
 
 
 def test_the_key_is_asked_for_and_stays_in_the_tab(browser: Any) -> None:
