@@ -64,6 +64,7 @@ def serve(folder: Path, port: int, options: Mapping[str, object] = OPTIONS) -> N
     """In this process, until SIGTERM: the server as it is built for any models. ``options`` of every engine."""
     from edgeserve import server
     from edgeserve.config import Config, ResidencySettings, ServerSettings
+    from edgeserve.errors import ModelMissing
     from edgeserve.memory.policy import MemoryPolicy
     from edgeserve.model_settings import ModelSettings
     from edgeserve.models.store import Store
@@ -71,6 +72,8 @@ def serve(folder: Path, port: int, options: Mapping[str, object] = OPTIONS) -> N
 
     class Fakes(Store):
         def find(self, name: str) -> StoredModel:
+            if name not in ENGINES | UNASKED:
+                raise ModelMissing(f"{name} is not on this device")
             path = folder / f"{name}.model"
             files = {"model": path, "mmproj": path} if name == "vision" else {"model": path}
             return StoredModel(f"fake-{name}", name, (ENGINES | UNASKED)[name], files, FILE_BYTES, options=options)  # type: ignore[arg-type]
