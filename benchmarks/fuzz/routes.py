@@ -69,8 +69,11 @@ HEAD_WORDS = (
     ),
 )
 
-CHANGING = ("/admin/pull", "/admin/models", "/admin/config", "/models", "/api/pull", "/api/delete")
-"""Routes that would fetch and delete models of this machine, change the limits under test, or never end."""
+CHANGING = (
+    *("/admin/pull", "/admin/models", "/admin/recommend", "/admin/config", "/models", "/memory/feed"),
+    *("/api/pull", "/api/delete"),
+)
+"""Routes that would fetch and delete models of this machine, measure it, change the limits under test, or never end."""
 
 
 class Routes:

@@ -65,7 +65,7 @@ def tab(browser: Any, world: tuple[Running, World]) -> Iterator[Tab]:
 
 
 def drawn(tab: Tab, colour: str, least: int) -> None:
-    until(lambda: tab.page.evaluate(COLOURS)[colour] >= least)
+    until(lambda: tab.page.evaluate(COLOURS)[colour] >= least, seconds=60)
 
 
 def test_what_happens_is_drawn_and_told(tab: Tab, world: tuple[Running, World]) -> None:
