@@ -13,12 +13,13 @@ export PYTHON
 # Without bytecode on disk, pytest rewrites the assertions of all tests anew in each run and each process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve check quick test coverage lint checked docs docs-check clients format bench clean
+.PHONY: help serve check quick test test-cluster coverage lint checked docs docs-check clients format bench clean
 
 help:
 	@echo "make serve   install, pull the models of models.toml, serve on http://127.0.0.1:8080"
 	@echo "make check   lint, and the tests that need neither models nor long: about a minute"
 	@echo "make test    install what tests need and run all of them, on real models"
+	@echo "make test-cluster  install Ray and Caddy into .venv-cluster, run the tests of several boxes"
 	@echo "make coverage  lines and branches that the tests of make check run, as a table"
 	@echo "make lint    ruff, mypy and the check of plain English"
 	@echo "make docs-check  dead links; runs every block of README.md and docs/quickstart.md"
@@ -44,6 +45,10 @@ quick:
 test:
 	@sh tools/install.sh dev
 	@$(PYTEST) $(ARGS)
+
+test-cluster:
+	@sh tools/install.sh dev
+	@sh tools/cluster.sh $(ARGS)
 
 coverage:
 	@sh tools/install.sh dev
@@ -85,5 +90,5 @@ bench:
 		echo "$$name"; $(BIN)/python -m benchmarks.$$name || status=1; done; exit $$status
 
 clean:
-	rm -rf .venv .venv-clients .venv-docs site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
+	rm -rf .venv .venv-clients .venv-cluster .venv-docs site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

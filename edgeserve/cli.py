@@ -17,6 +17,7 @@ from typing import Any
 import edgeserve
 from edgeserve.commands import Call, PoolBuilder, doors, model_arguments, server_arguments, work_arguments
 from edgeserve.commands.arguments import DEVICES, Parser
+from edgeserve.commands.cluster_arguments import add_cluster
 from edgeserve.errors import ConfigError, EdgeserveError, NotConfigured
 from edgeserve.jobs import INFO
 from edgeserve.system import streams
@@ -92,6 +93,7 @@ def make_parser() -> Parser:
         room.add(commands, _command)
     for added in (doors.key, doors.qr, doors.health, doors.service):
         added(commands, _command)
+    add_cluster(commands, _command)
     return parser
 
 
@@ -126,6 +128,11 @@ def _serve(commands: Any) -> None:
     parser.add_argument("--no-pull", action="store_true", help="end when a configured model is missing; pull nothing")
     parser.add_argument("--open", action="store_true", help="open the server's page in a browser")
     doors.serve_options(parser)
+    parser.add_argument(
+        "--until-eof",
+        action="store_true",
+        help="end as SIGTERM does when stdin ends, for a program that starts servers",
+    )
 
 
 def _pull(commands: Any) -> None:

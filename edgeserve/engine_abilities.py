@@ -124,6 +124,16 @@ class Contextual(Protocol):
 
 
 @runtime_checkable
+class Parallel(Protocol):
+    """An engine that answers several requests at the same time. Optional."""
+
+    @property
+    def slots(self) -> int:
+        """Requests that it answers at the same time, at least 1. Any thread."""
+        ...
+
+
+@runtime_checkable
 class Preparing(Protocol):
     """An engine that checks and prepares a request before its turn, beside the answers under way. Optional."""
 

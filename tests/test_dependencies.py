@@ -9,12 +9,23 @@ import tomllib
 
 from support.sources import ROOT, modules
 
-# Extras apple, mlx, otel, pdf, heic, qr, zeroconf and microphone: not installed everywhere, so there is no distribution
-# to ask.
-ELSEWHERE = {"mlx", "mlx_whisper", "opentelemetry", "pypdf", "segno", "sounddevice", "zeroconf", "pi_heif", "PIL"}
+# Extras apple, cluster, mlx, otel, pdf, heic, qr, zeroconf and microphone: not installed everywhere, so there is no
+# distribution to ask.
+ELSEWHERE = {
+    "mlx",
+    "mlx_whisper",
+    "opentelemetry",
+    "pypdf",
+    "segno",
+    "sounddevice",
+    "zeroconf",
+    "pi_heif",
+    "PIL",
+    "ray",
+}
 
 
-EXPLAINED = ("piper", "apple", "mlx", "otel", "pdf", "heic", "qr", "zeroconf", "microphone")
+EXPLAINED = ("piper", "apple", "mlx", "otel", "pdf", "heic", "qr", "zeroconf", "microphone", "caddy", "cluster")
 """Extras of which decision 1 explains each package."""
 
 

@@ -26,7 +26,7 @@ SERVER = (
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
     "edgeserve.hosts",
     "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.conversations edgeserve.fit edgeserve.own_files "
-    "edgeserve.service edgeserve.activity",
+    "edgeserve.service edgeserve.activity edgeserve.cluster",
     "edgeserve.specification edgeserve.manage edgeserve.talk edgeserve.attendants",
     "edgeserve.api edgeserve.assembly edgeserve.doorway",
     "edgeserve.parts",

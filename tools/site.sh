@@ -5,9 +5,11 @@ set -eu
 venv=.venv-docs
 stamp=$venv/installed
 key=$(cksum <pyproject.toml)
+python=${PYTHON:-python3}
+[ ! -x .venv/bin/python ] || python=.venv/bin/python  # recent enough, as tools/install.sh found
 
 if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$key" ]; then
-    "${PYTHON:-python3}" -m venv --clear "$venv"
+    "$python" -m venv --clear "$venv"
     wanted=$("$venv/bin/python" -c '
 import tomllib
 print("\n".join(tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"]))')

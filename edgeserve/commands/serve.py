@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from edgeserve.commands import Call, desktop, supply
 from edgeserve.config import Config
 from edgeserve.exposure import shown
 from edgeserve.own_files import keys_path, tls_folder
-from edgeserve.system import deferred, heap, streams
+from edgeserve.system import deferred, heap, lifeline, streams
 
 RECORDING = "hello.wav"
 ACTIVATED = "LISTEN_FDS"
@@ -28,6 +29,8 @@ def serve(call: Call) -> int:
         from edgeserve import listening, server
 
     config = call.config()
+    if call.args.until_eof:
+        lifeline.end_with(sys.stdin.fileno())
     store = call.store(config)
     door = Door.of(call, config)
     if not call.args.no_pull and (names := supply.missing(config, store)):

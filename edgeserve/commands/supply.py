@@ -14,11 +14,14 @@ from edgeserve.errors import ModelDamaged, ModelMissing, StoreError
 from edgeserve.models import catalog
 from edgeserve.models.store import Store
 from edgeserve.processes.interpreter import search_path
+from edgeserve.system.notify import MICROSECONDS, Notifier
 from edgeserve.terminal import human_size
 
 ELSEWHERE = "EDGESERVE_URL"
 """The variable that makes ``edgeserve pull`` ask a server."""
 STDERR = 2
+LOOK_SECONDS = 30.0
+"""Time between two requests for more time."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -78,8 +81,20 @@ def run(words: Sequence[str], environ: Mapping[str, str]) -> int:
     taken = [one for one in SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]  # as nohup leaves SIGHUP
     before = {one: signal.signal(one, end) for one in taken}
     try:
-        child.wait()
+        wait(child, Notifier(environ))
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     return got[0] if got else 0
+
+
+def wait(child: subprocess.Popen[bytes], manager: Notifier, look_seconds: float = LOOK_SECONDS) -> None:
+    """Wait for the child. A service manager is asked for more time, again and again: a large model takes an hour."""
+    if manager:
+        manager.tell("STATUS=pulling models")
+    while True:
+        try:
+            child.wait(look_seconds if manager else None)
+            return
+        except subprocess.TimeoutExpired:
+            manager.tell(f"EXTEND_TIMEOUT_USEC={int(3 * look_seconds * MICROSECONDS)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgeserve.engine import Rung
-from edgeserve.engine_abilities import Contextual
+from edgeserve.engine_abilities import Contextual, Parallel
 from edgeserve.memory.entry import Entry
 from edgeserve.memory.gauge import Judgement, Situation
 from edgeserve.memory.history import History, quantization
@@ -110,7 +110,7 @@ def model(entry: Entry, now: float, accelerator: Accelerator) -> Json:
     """One row of GET /memory/models.
 
     ``location``: "disk" for a cold engine, else the memory that it uses. ``context_tokens``: size of the context; null
-    while there is none."""
+    while there is none. ``slots``: requests that the engine answers at the same time."""
     one = entry.resident
     on_gpu = one.rung is Rung.HOT and entry.held.device > 0
     return {
@@ -127,6 +127,7 @@ def model(entry: Entry, now: float, accelerator: Accelerator) -> Json:
         "idle_seconds": round(0.0 if one.leases else max(0.0, now - one.last_used), 1),
         "use_count": entry.uses,
         "leases": one.leases,
+        "slots": one.slots if isinstance(one, Parallel) else 1,
         "pinned": one.pinned,
     }
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from edgeserve.api import failures
@@ -109,6 +110,8 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
         if self.disconnected and message["type"] in ANSWERS:
             return  # it left before its answer: no mistake of the application, which the next message tells
         waited = not self.handshake_complete
+        if self.close_sent and message["type"] in ("websocket.send", "websocket.close") and not waited:
+            raise ClientDisconnected  # closed for a wrong frame or a missing pong; Uvicorn takes it for our mistake
         await super().send(message)
         if waited and self.may_read and not self.transport.is_closing():
             self.transport.resume_reading()

@@ -101,6 +101,10 @@ class Gate:
     def context_tokens(self) -> int | None:
         return self.host.context_tokens
 
+    @property
+    def slots(self) -> int:
+        return self.host.slots
+
     def estimate(self) -> Footprint:
         return self.host.estimate()
 

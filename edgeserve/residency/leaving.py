@@ -21,7 +21,7 @@ class Leaving:
 
     @property
     def gates(self) -> tuple[Gate, ...]:
-        """Gates that have not left yet."""
+        """The gates that have not left yet."""
         return tuple(self._gates)
 
     async def leave(self, gate: Gate) -> None:

@@ -48,17 +48,22 @@ MAX_SETTLING_BYTES = 8 << 20
 async def endpoint(socket: WebSocket) -> None:
     state: State = socket.app.state
     try:
-        with state.places.one(client_of(socket.scope)) as place:
-            await _accept(socket)
-            await _serve(socket, state, place)
-    except EdgeserveError as error:
-        if socket.application_state is WebSocketState.CONNECTING:
-            await socket.send_denial_response(failures.respond(error))
-        else:
-            await socket.send_json({"type": "error", "event_id": "event_0", "error": words(error) | {"event_id": None}})
-            await socket.close(REFUSED, error.message.encode()[:120].decode(errors="ignore"))
+        try:
+            with state.places.one(client_of(socket.scope)) as place:
+                await _accept(socket)
+                await _serve(socket, state, place)
+        except EdgeserveError as error:
+            await _refuse(socket, error)
     except WebSocketDisconnect:
         log.debug("the client of a conversation has gone")
+
+
+async def _refuse(socket: WebSocket, error: EdgeserveError) -> None:
+    if socket.application_state is WebSocketState.CONNECTING:
+        await socket.send_denial_response(failures.respond(error))
+        return
+    await socket.send_json({"type": "error", "event_id": "event_0", "error": words(error) | {"event_id": None}})
+    await socket.close(REFUSED, error.message.encode()[:120].decode(errors="ignore"))
 
 
 async def _accept(socket: WebSocket) -> None:
@@ -146,13 +151,14 @@ class Talk:
             fields = await read_frame(message)
             given = fields.raw("event_id")
             event_id = given[:512] if isinstance(given, str) else None
-            command = self._session.read(fields)
+            async with self._pace.piece():  # a hundred tools take some 60 ms
+                command = self._session.read(fields)
+                if not isinstance(command, commands.Append):
+                    self._session.take(command)
             if command.ignored:
                 log.info("an event has unknown fields, which change nothing: %s", ", ".join(command.ignored))
             if isinstance(command, commands.Append):
                 await self._hear(command)
-            else:
-                self._session.take(command)
         except EdgeserveError as error:
             self._session.fail(error, event_id)
 

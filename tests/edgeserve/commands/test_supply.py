@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ from edgeserve import cli, listening, server
 from edgeserve.commands import Call, supply
 from edgeserve.config import load
 from edgeserve.models.store import Store
+from edgeserve.system.notify import Notifier
 
 
 @pytest.fixture
@@ -143,6 +146,25 @@ def test_an_ignored_hangup_stays_ignored() -> None:
         assert supply.run([sys.executable, "-c", code], os.environ) == 0
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_service_manager_is_asked_for_more_time(tmp_path: Path) -> None:
+    """Its words: sd_notify(3)."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(20)
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        waiting = threading.Thread(
+            target=supply.wait, args=(child, Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")}), 0.01)
+        )
+        waiting.start()
+        try:
+            assert manager.recv(100) == b"STATUS=pulling models"
+            assert manager.recv(100) == b"EXTEND_TIMEOUT_USEC=30000"
+        finally:
+            child.communicate(b"\n")
+            waiting.join()
+    assert child.returncode == 0
 
 
 def test_a_child_that_fails_is_no_signal() -> None:

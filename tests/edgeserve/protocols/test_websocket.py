@@ -136,6 +136,24 @@ def test_text_of_no_encoding_closes_the_connection(
     assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
+def test_an_answer_after_the_servers_own_close_is_no_error_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+    """Uvicorn closes for a pong that does not come, and took the next part of an answer for a mistake of ours."""
+    said = '{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "' + "word " * 400 + '"}]}'
+    asked = '{"type": "response.create", "response": {"output_modalities": ["text"]}}'
+    with serving(fake_pool(["llm", "asr", "tts"], delay=0.01)) as running, dialled(running) as link:
+        link.sendall(handshake().replace(b"/v1/transcribe/live", b"/v1/realtime"))
+        assert link.recv(12) == b"HTTP/1.1 101"
+        link.sendall(frame(TEXT, f'{{"type": "conversation.item.create", "item": {said}}}'.encode()))
+        link.sendall(frame(TEXT, asked.encode()))
+        told = b""
+        while b"response.output_text.delta" not in told:
+            told += link.recv(4096)
+        [one] = [one for one in running.server.server_state.connections if isinstance(one, SocketConnection)]
+        one.close_sent = True
+        until(lambda: len(running.app.state.places) == 0)
+    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
+
+
 def test_a_message_in_endless_empty_frames_is_refused(live: Running) -> None:
     with opened(live) as link:
         link.sendall(frame(BINARY, b"", last=False) + frame(CONT, b"", last=False) * (2 * MAX_FRAGMENTS))

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
-import time
+import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgeserve.talk import clauses
 from edgeserve.talk.clauses import LONGEST, Clauses
 
 
@@ -54,17 +57,25 @@ def test_no_piece_is_longer_than_the_longest(marks: list[str], count: int) -> No
     assert max(map(len, pieces)) <= LONGEST
 
 
-@pytest.mark.parametrize("mark", ["A. ", "1. ", "1", "Mr. ", "...", '."', ",", "word "])
-def test_the_work_grows_with_the_text_and_not_with_its_square(mark: str) -> None:
-    def steps(count: int) -> float:
-        one, started = Clauses(), time.thread_time()
-        one.feed(mark * count)
-        one.end()
-        return time.thread_time() - started
+class Near:
+    """A pattern that is never given more than a piece may be long."""
 
-    steps(100)
-    once = max(steps(2_000), 0.001)
-    assert steps(16_000) < 30 * once, "eight times the text; its square would be 64 times the work"
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def look(text: str, *places: int) -> Any:
+            assert len(text) <= LONGEST + 1
+            return getattr(self._pattern, name)(text, *places)
+
+        return look
+
+
+@pytest.mark.parametrize("mark", ["A. ", "1. ", "1", "Mr. ", "...", '."', ",", "word ", "。"])
+def test_no_look_goes_further_than_a_piece_may(monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
+    for name in ("SENTENCE", "CLAUSE", "SHORT_WORDS", "WIDE"):
+        monkeypatch.setattr(clauses, name, Near(getattr(clauses, name)))
+    assert "".join(cut(mark * 2000)) == mark * 2000
 
 
 @given(st.lists(st.text(alphabet="ab.,!? \n。", max_size=30), max_size=20))

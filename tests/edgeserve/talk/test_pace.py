@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,13 +17,13 @@ class Work:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.pauses: list[float] = []
-        sleep = asyncio.sleep
 
         async def pausing(seconds: float) -> None:
             self.pauses.append(seconds)
-            await sleep(0)
+            await asyncio.sleep(0)
 
-        monkeypatch.setattr(pace.asyncio, "sleep", pausing)
+        # In the one module: servers of other tests sleep on threads of theirs.
+        monkeypatch.setattr(pace, "asyncio", SimpleNamespace(Lock=asyncio.Lock, sleep=pausing))
 
     def __call__(self) -> float:
         return self.now

@@ -13,12 +13,14 @@ import pytest
 from support.tiny_gguf import write_model
 
 from edgeserve.engine import ModelSpec
-from edgeserve.errors import Busy
+from edgeserve.errors import Busy, Cancelled
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling
+from engines.grammar import matcher
 from engines.llama import background as llama_background
 from engines.llama.background import Background
 from engines.llama.chat import LlamaChat
 from engines.llama.constraint import Constraint
+from engines.llama.own_constraint import OwnConstraint
 from engines.llama.sampler import Sampler
 
 LONG = 20.0
@@ -182,3 +184,32 @@ def test_a_closed_answer_frees_its_grammar_once_the_work_has_ended(
     assert (model.users, freed.is_set()) == (1, False)
     slow.set()
     assert freed.wait(LONG)
+
+
+WAYS = "root ::= one" + "|one" * 1000 + "\none ::= " + "|" * 1000
+"""A client's grammar with a million ways to its first character: some seconds of work."""
+
+
+@pytest.mark.models
+def test_work_on_a_clients_grammar_ends_with_its_answer(engine: LlamaChat, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It went on for as long as its steps allowed, and eight such answers held all threads of grammars."""
+    begun, ended, pause = threading.Event(), threading.Event(), OwnConstraint._pause
+
+    def noted(self: OwnConstraint) -> None:
+        begun.set()
+        try:
+            pause(self)
+        except Cancelled:
+            ended.set()
+            raise
+
+    monkeypatch.setattr(OwnConstraint, "_pause", noted)
+    monkeypatch.setattr(matcher, "STEPS", 10**12)
+    held = engine.run(dataclasses.replace(FREE, grammar=WAYS), threading.Event())
+    while not begun.is_set():
+        assert next(held) is None
+        engine.step()
+    held.close()
+    assert ended.wait(LONG)
+    free = engine.run(dataclasses.replace(FREE, grammar='root ::= "a"*'), threading.Event())
+    until(engine, free, lambda event: isinstance(event, FinishEvent))

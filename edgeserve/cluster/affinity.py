@@ -1,0 +1,49 @@
+"""Conversations and the nodes that hold their prefixes: a bounded memory of where requests went."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+MOST = 10_000
+"""Conversations that are remembered; a digest and a name each, about 200 bytes."""
+
+
+def digests(model: str, messages: Sequence[Any]) -> tuple[bytes, ...]:
+    """One digest for each beginning of a conversation: of its first message, of the first two, and so on."""
+    found, state = list[bytes](), hashlib.blake2b(model.encode("utf-8", "replace"), digest_size=16)
+    for one in messages:
+        state.update(b"\0" + json.dumps(one, sort_keys=True).encode())
+        found.append(state.digest())
+    return tuple(found)
+
+
+class Affinity:
+    """Nodes by the digest of the conversation that they answered last. Not for several threads."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._nodes = OrderedDict[bytes, str]()
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def home(self, conversation: Sequence[bytes]) -> str:
+        """The node that answered the longest beginning of the conversation; empty where none did.
+
+        A request holds all messages of the request before it, the answer, and a new message. So only whole requests are
+        remembered: a system message that all conversations share has no home.
+        """
+        return next((self._nodes[one] for one in reversed(conversation) if one in self._nodes), "")
+
+    def keep(self, conversation: Sequence[bytes], node: str) -> None:
+        """Remember that the node answers this conversation."""
+        if not conversation:
+            return
+        self._nodes[conversation[-1]] = node
+        self._nodes.move_to_end(conversation[-1])
+        while len(self._nodes) > self._most:
+            self._nodes.popitem(last=False)

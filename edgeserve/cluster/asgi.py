@@ -1,0 +1,38 @@
+"""Types of ASGI, and answers of the cluster itself in JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+Scope = dict[str, Any]
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+STATUS = "/cluster/status"
+"""The route of the cluster itself: the snapshot of all nodes."""
+JSON = b"application/json"
+
+
+async def answer(send: Send, status: int, body: object, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+    data = json.dumps(body).encode()
+    fixed = [(b"content-type", JSON), (b"content-length", str(len(data)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
+    await send({"type": "http.response.body", "body": data})
+
+
+async def fail(send: Send, status: int, code: str, message: str, retry_after: float | None = None) -> None:
+    """An error in the shape of OpenAI's dialect."""
+    headers = () if retry_after is None else ((b"retry-after", str(round(max(1.0, retry_after))).encode()),)
+    await answer(send, status, error(code, message), headers)
+
+
+def error(code: str, message: str) -> Mapping[str, object]:
+    return {"error": {"message": message, "type": "server_error", "param": None, "code": code}}
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """The first value of a header; empty where there is none."""
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")

@@ -1,0 +1,68 @@
+"""The door of a cluster: an ASGI application that passes each request on to the node that a lease names.
+
+It knows nothing of Ray. A lease is an asynchronous context manager over the address of a node. The node counts the
+request for as long as the context is open.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Awaitable, Callable, Mapping
+
+from edgeserve.cluster.asgi import STATUS, Receive, Scope, Send, answer, fail, header
+from edgeserve.cluster.passing import Lease, Passing
+from edgeserve.cluster.passing_socket import pass_socket
+from edgeserve.cluster.question import read_question
+
+Status = Callable[[], Awaitable[Mapping[str, object]]]
+
+SLASHES = re.compile("/{2,}")
+
+
+class Door:
+    """One application for all clients of a cluster.
+
+    ``status``: the snapshot as JSON. ``key``: the key of all nodes; each node checks it, the door checks it for its own
+    route alone. ``owner``: beginnings of the paths that change one node.
+    """
+
+    def __init__(self, lease: Lease, status: Status, key: str = "", owner: tuple[str, ...] = ()) -> None:
+        self._lease = lease
+        self._status = status
+        self._key = key
+        self._owner = owner
+        self._passing = Passing(lease)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "websocket":
+            question = read_question(scope["path"], scope["query_string"])
+            await pass_socket(self._lease, question, scope, receive, send)
+        else:
+            await self._http(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = SLASHES.sub("/", scope["path"])
+        if path == STATUS and not self._knows(scope):
+            await fail(send, 401, "unauthorized", "no key or a wrong one; send Authorization: Bearer <key>")
+        elif path == STATUS:
+            await answer(send, 200, await self._status())
+        elif path.startswith(self._owner):
+            await fail(send, 403, "ask_the_node", f"{path} changes one node: ask the node itself, not the cluster")
+        else:
+            await self._passing.pass_on(scope, receive, send)
+
+    def _knows(self, scope: Scope) -> bool:
+        given = header(scope, b"authorization").removeprefix("Bearer ").encode("latin-1")
+        return not self._key or hmac.compare_digest(given, self._key.encode())
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                await self._passing.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+            await send({"type": "lifespan.startup.complete"})

@@ -1,0 +1,154 @@
+"""The state of all nodes at one moment, as they report it themselves: memory, pressure, models and their requests."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgeserve.engine import Rung
+from edgeserve.errors import EdgeserveError
+from edgeserve.memory.pressure import Level
+from edgeserve.units import MB
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """One model on one node.
+
+    Fields:
+        id        name of its table on the node
+        name      name of the model
+        job       its job
+        rung      cold, warm or hot
+        expected  bytes that it takes when it is hot
+        held      bytes that it holds now
+        requests  requests that run or wait
+        slots     requests that it answers at the same time
+        default   whether it serves the requests of its job that name no model
+        pinned    whether it never steps down
+    """
+
+    id: str
+    name: str
+    job: str
+    rung: Rung = Rung.COLD
+    expected: int = 0
+    held: int = 0
+    requests: int = 0
+    slots: int = 1
+    default: bool = False
+    pinned: bool = False
+
+    @property
+    def need(self) -> int:
+        """Bytes that the way up to hot takes beside those that the model holds."""
+        return 0 if self.rung is Rung.HOT else max(0, self.expected - self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One box. ``budget``: bytes that all its engines together may take. ``used``: bytes that they hold."""
+
+    name: str
+    budget: int
+    used: int
+    pressure: Level = Level.LOW
+    models: tuple[ModelState, ...] = ()
+    requests: int = field(init=False)
+    """Requests that run or wait, on all models."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "requests", sum(one.requests for one in self.models))
+
+    @property
+    def room(self) -> int:
+        """Bytes that no engine holds."""
+        return max(0, self.budget - self.used)
+
+    def idle(self, but: ModelState) -> int:
+        """Bytes of engines that could step down for the model ``but``: without a request, and not pinned."""
+        return sum(one.held for one in self.models if not one.requests and not one.pinned and one.id != but.id)
+
+    def find(self, name: str, jobs: Sequence[str]) -> ModelState | None:
+        """The model of that name or table; for an empty name the default of the first of ``jobs`` that has one."""
+        if name:
+            return next((one for one in self.models if name in (one.name, one.id)), None)
+        for job in jobs:
+            if found := [one for one in self.models if one.job == job]:
+                return next((one for one in found if one.default), found[0])
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All nodes that answer."""
+
+    nodes: tuple[Node, ...] = ()
+
+    @property
+    def pressure(self) -> Level:
+        """The largest pressure of all nodes; LOW without a node."""
+        return max((one.pressure for one in self.nodes), default=Level.LOW)
+
+    def as_json(self) -> dict[str, Any]:
+        """Sizes in bytes, levels and rungs by their names."""
+        return {"pressure": self.pressure.name, "nodes": [_as_json(one) for one in self.nodes]}
+
+
+def read_node(name: str, stats: Mapping[str, Any], models: Iterable[Mapping[str, Any]]) -> Node:
+    """A node from its GET /memory/stats and GET /memory/models (docs/api/memory.md).
+
+    Raises EdgeserveError for other answers, such as those of another server.
+    """
+    try:
+        return Node(
+            name=name,
+            budget=int(stats["budget_usable_mb"]) * MB,
+            used=int(stats["allocated_mb"]) * MB,
+            pressure=Level[stats["pressure_level"]],
+            models=tuple(_model(one) for one in models),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise EdgeserveError(
+            f"{name} does not answer as an edgeserve of this version ({type(error).__name__}: {error}); "
+            "is another server at this address?"
+        ) from None
+
+
+def _model(row: Mapping[str, Any]) -> ModelState:
+    return ModelState(
+        id=str(row["id"]),
+        name=str(row["model_name"]),
+        job=str(row["model_type"]),
+        rung=Rung[str(row["rung"]).upper()],
+        expected=int(row["estimated_mb"] * MB),
+        held=int(row["memory_mb"] * MB),
+        requests=int(row["leases"]),
+        slots=max(1, int(row["slots"])),
+        default=bool(row["default"]),
+        pinned=bool(row["pinned"]),
+    )
+
+
+def _as_json(node: Node) -> dict[str, Any]:
+    models = [dataclasses.asdict(one) | {"rung": one.rung.name.lower()} for one in node.models]
+    return dataclasses.asdict(node) | {"pressure": node.pressure.name, "room": node.room, "models": models}
+
+
+def from_json(body: Mapping[str, Any]) -> Snapshot:
+    """The snapshot that ``as_json`` wrote. Raises EdgeserveError for anything else."""
+    try:
+        return Snapshot(tuple(_from_json(one) for one in body["nodes"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise EdgeserveError(f"this is no snapshot of a cluster ({type(error).__name__}: {error})") from None
+
+
+def _from_json(row: Mapping[str, Any]) -> Node:
+    names = [one.name for one in dataclasses.fields(ModelState)]
+    models = (
+        ModelState(**{name: one[name] for name in names} | {"rung": Rung[str(one["rung"]).upper()]})
+        for one in row["models"]
+    )
+    return Node(str(row["name"]), int(row["budget"]), int(row["used"]), Level[row["pressure"]], tuple(models))

@@ -1,0 +1,225 @@
+"""The door: requests, uploads, streams and WebSockets that pass, and the end of a node or of a client."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from benchmarks.process import free_port
+from support.door import Leases, door
+from support.server import Running, fake_pool, serving, until
+from support.sound import speech
+from support.sounds import FORMS, encoded, melody
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture
+def node() -> Iterator[Running]:
+    with serving(fake_pool(["llm", "asr"])) as running:
+        yield running
+
+
+@pytest.fixture
+def client() -> Iterator[httpx.Client]:
+    with httpx.Client(timeout=30) as made:
+        yield made
+
+
+def says(text: str, **more: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}], **more}
+
+
+@contextlib.contextmanager
+def rude(behave: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A node that reads a request, behaves, and closes the connection."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def run() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    behave(connection)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield "http://{}:{}".format(*listener.getsockname()[:2])
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(10)
+
+
+def begins(kind: str, body: bytes) -> Callable[[socket.socket], None]:
+    """Sends the headers of a chunked answer and one chunk of it."""
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+    return lambda connection: connection.sendall(head + f"{len(body):x}\r\n".encode() + body + b"\r\n")
+
+
+def test_requests_and_streams_pass(node: Running, client: httpx.Client) -> None:
+    leases = Leases([node.url])
+    with door(leases) as url:
+        answer = client.post(url + CHAT, json=says("good morning", model="fake-llm"))
+        assert answer.json()["choices"][0]["message"]["content"] == "good morning"
+        assert client.get(f"{url}/v1/models?limit=1").status_code == 200
+        assert client.post(f"{url}/v1/nothing", json={}).status_code == 404
+        with client.stream("POST", url + CHAT, json=says("one two", stream=True)) as stream:
+            events = [line for line in stream.iter_lines() if line]
+        assert events[-1] == "data: [DONE]"
+        until(lambda: leases.open == 0)
+    assert leases.asked[0].names == ("fake-llm",)
+    assert len(leases.asked[0].conversation) == 1
+
+
+def test_a_long_upload_passes_as_it_comes(node: Running, client: httpx.Client) -> None:
+    """The sound is longer than the beginning that the door reads."""
+    sound = encoded(melody(4, 44_100), FORMS["wav"])
+    assert len(sound) > 128 << 10
+    leases = Leases([node.url])
+    with door(leases) as url:
+        form = {"data": {"model": "fake-asr"}, "files": {"file": ("a.wav", sound)}}
+        there = client.post(f"{node.url.rstrip('/')}/v1/audio/transcriptions", **form)
+        here = client.post(f"{url}/v1/audio/transcriptions", **form)
+    assert (here.status_code, here.text) == (200, there.text)
+    assert leases.asked[0].names == ("fake-asr",)
+
+
+def test_a_websocket_passes_in_both_directions(node: Running) -> None:
+    leases = Leases([node.url])
+    with door(leases) as url, connect(f"{url.replace('http', 'ws', 1)}/v1/transcribe/live") as live:
+        assert json.loads(live.recv(10))["type"] == "started"
+        live.send(speech(2))
+        live.send(json.dumps({"type": "flush"}))
+        while (message := json.loads(live.recv(10)))["type"] != "flushed":
+            pass
+        assert message["transcript"] == "1 2"
+        live.send(json.dumps({"type": "close"}))
+        with pytest.raises(ConnectionClosed) as closed:
+            live.recv(10)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1000
+    until(lambda: leases.open == 0)
+    assert leases.asked[0].jobs == ("asr",)
+
+
+def test_a_client_that_goes_ends_its_answer_at_the_node(client: httpx.Client) -> None:
+    pool = fake_pool(["llm"], delay=0.02, context=10**6)
+    with serving(pool) as running, door(leases := Leases([running.url])) as url:
+        with client.stream("POST", url + CHAT, json=says("word " * 5000, stream=True)) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            assert (pool.gates["llm"].leases, leases.open) == (1, 1)
+        until(lambda: (pool.gates["llm"].leases, leases.open) == (0, 0), 30)
+
+
+def test_a_client_that_goes_before_the_answer_begins_ends_it_too(client: httpx.Client) -> None:
+    pool = fake_pool(["llm"], delay=0.02, context=10**6)
+    with serving(pool) as running, door(leases := Leases([running.url])) as url:
+        with pytest.raises(httpx.ReadTimeout):
+            client.post(url + CHAT, json=says("word " * 5000), timeout=0.5)
+        until(lambda: (pool.gates["llm"].leases, leases.open) == (0, 0), 30)
+
+
+def test_a_websocket_whose_client_goes_ends_at_the_node(node: Running) -> None:
+    with door(leases := Leases([node.url])) as url:
+        with connect(f"{url.replace('http', 'ws', 1)}/v1/transcribe/live") as live:
+            assert json.loads(live.recv(10))["type"] == "started"
+            live.socket.shutdown(socket.SHUT_RDWR)
+        until(lambda: leases.open == 0, 30)
+        until(lambda: len(node.app.state.sessions) == 0, 30)
+
+
+def test_another_node_answers_where_the_first_is_gone(node: Running, client: httpx.Client) -> None:
+    leases = Leases([f"http://127.0.0.1:{free_port()}", node.url])
+    with door(leases) as url:
+        answer = client.post(url + CHAT, json=says("good morning"))
+    assert answer.json()["choices"][0]["message"]["content"] == "good morning"
+    assert (len(leases.asked), leases.open) == (2, 0)
+
+
+def test_another_node_answers_where_the_first_dies_before_its_answer(node: Running, client: httpx.Client) -> None:
+    with rude(lambda connection: None) as dying, door(Leases([dying, node.url])) as url:
+        answer = client.post(url + CHAT, json=says("good morning"))
+    assert answer.json()["choices"][0]["message"]["content"] == "good morning"
+
+
+def test_where_every_node_is_gone_the_error_says_so(client: httpx.Client) -> None:
+    leases = Leases([f"http://127.0.0.1:{free_port()}"])
+    with door(leases) as url:
+        answer = client.post(url + CHAT, json=says("good morning"))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "node_lost")
+    assert (len(leases.asked), leases.open) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "piece", "last"),
+    [
+        ("text/event-stream", b'data: {"a": 1}\n\n', '"code": "node_lost"'),
+        ("application/x-ndjson", b'{"a": 1}\n', '{"error": "the node was lost'),
+    ],
+)
+def test_a_stream_of_a_dying_node_ends_with_an_error(kind: str, piece: bytes, last: str, client: httpx.Client) -> None:
+    with rude(begins(kind, piece)) as dying, door(leases := Leases([dying])) as url:
+        answer = client.post(url + CHAT, json=says("good morning", stream=True))
+        assert answer.text.startswith(piece.decode())
+        assert last in answer.text
+        until(lambda: leases.open == 0)
+
+
+def test_another_answer_of_a_dying_node_breaks_off(client: httpx.Client) -> None:
+    """A part of a sound or of JSON must not look like the whole."""
+    with rude(begins("audio/wav", b"RIFF")) as dying, door(Leases([dying])) as url, pytest.raises(httpx.TransportError):
+        client.post(f"{url}/v1/audio/speech", json={"input": "hello"})
+
+
+def refused(url: str, path: str) -> tuple[int, str]:
+    """Status and code of a refused WebSocket."""
+    with pytest.raises(InvalidStatus) as caught:
+        connect(url.replace("http", "ws", 1) + path)
+    response = caught.value.response
+    return response.status_code, json.loads(response.body)["error"]["code"]
+
+
+def test_no_node_is_503(client: httpx.Client) -> None:
+    with door(Leases([])) as url:
+        answer = client.post(url + CHAT, json=says("good morning"))
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "7")
+        assert answer.json()["error"]["code"] == "queue_full"
+        assert refused(url, "/v1/realtime") == (503, "queue_full")
+
+
+def test_the_refusal_of_a_websocket_passes() -> None:
+    with serving(fake_pool(["asr"]), api_key="secret") as running, door(leases := Leases([running.url])) as url:
+        assert refused(url, "/v1/transcribe/live")[0] == 401
+        until(lambda: leases.open == 0)
+    with door(Leases([f"http://127.0.0.1:{free_port()}"])) as url:
+        assert refused(url, "/v1/realtime") == (502, "node_lost")
+
+
+def test_the_key_passes_to_the_node_and_guards_the_status(client: httpx.Client) -> None:
+    with serving(fake_pool(["llm"]), api_key="secret") as running, door(Leases([running.url]), key="secret") as url:
+        assert client.post(url + CHAT, json=says("good morning")).status_code == 401
+        assert client.get(f"{url}/cluster/status").status_code == 401
+        client.headers["Authorization"] = "Bearer secret"
+        assert client.post(url + CHAT, json=says("good morning")).status_code == 200
+        assert client.get(f"{url}//cluster/status").json() == {"pressure": "LOW", "nodes": []}
+
+
+def test_routes_that_change_one_node_are_refused(client: httpx.Client) -> None:
+    leases = Leases([])
+    with door(leases) as url:
+        for path in ("/admin/load", "//admin/load"):
+            answer = client.post(url + path, json={"model": "llm"})
+            assert (answer.status_code, answer.json()["error"]["code"]) == (403, "ask_the_node")
+    assert leases.asked == []

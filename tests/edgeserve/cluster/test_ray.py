@@ -1,0 +1,140 @@
+"""Replicas on Ray Serve: three nodes with memory of their own in Ray's test cluster, on fake engines.
+
+They run where Ray is installed (``make test-cluster``) and can start. One cluster serves all tests; the last of them
+kills a node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from benchmarks.cluster_boxes import NotHere, RayBoxes, ray_boxes
+from support.asked import Asked, says
+from support.server import until
+from support.sound import speech
+from support.sounds import FORMS, encoded, melody
+from websockets.sync.client import connect
+
+from edgeserve.cluster.snapshot import Snapshot, from_json
+from edgeserve.engine import Rung
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="no Ray: make test-cluster installs it"),
+    # Ray leaves sockets and files to the end of the process.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
+]
+CHAT = "/v1/chat/completions"
+SOUND = encoded(melody(0.2, 16_000), FORMS["wav"])
+
+
+@pytest.fixture(scope="module")
+def boxes() -> Iterator[RayBoxes]:
+    with contextlib.ExitStack() as stack:
+        try:
+            made = stack.enter_context(ray_boxes([2000, 3000, 4000], delay=0.01))
+        except NotHere as reason:
+            pytest.skip(str(reason)[:300])
+        yield made
+
+
+@pytest.fixture
+def client() -> Iterator[httpx.Client]:
+    with httpx.Client(timeout=120, trust_env=False) as made:
+        yield made
+
+
+def status(boxes: RayBoxes, client: httpx.Client) -> Snapshot:
+    return from_json(client.get(f"{boxes.url}/cluster/status").raise_for_status().json())
+
+
+def hot(snapshot: Snapshot, name: str) -> int:
+    """Nodes on which the model is hot."""
+    return sum(one.name == name and one.rung is Rung.HOT for node in snapshot.nodes for one in node.models)
+
+
+def test_each_node_is_a_whole_server_with_its_own_memory(boxes: RayBoxes, client: httpx.Client) -> None:
+    snapshot = status(boxes, client)
+    assert len(snapshot.nodes) == 3
+    assert len({one.budget for one in snapshot.nodes}) == 3
+    assert {model.name for one in snapshot.nodes for model in one.models} == {"fake-llm", "fake-asr"}
+
+
+def test_requests_one_after_another_stay_where_the_model_is_hot(boxes: RayBoxes, client: httpx.Client) -> None:
+    """By chance, eight requests find the same of three nodes once in 2,000 times."""
+
+    def stay() -> bool:
+        for one in status(boxes, client).nodes:
+            client.post(f"{one.name}/memory/evict/asr").raise_for_status()
+        for _ in range(8):
+            form: dict[str, Any] = {"data": {"model": "fake-asr"}, "files": {"file": ("a.wav", SOUND)}}
+            client.post(f"{boxes.url}/v1/audio/transcriptions", **form).raise_for_status()
+        return hot(status(boxes, client), "fake-asr") == 1
+
+    until(stay, 60)  # the first reports of the nodes come a second after their start
+    assert [stay(), stay()] == [True, True]
+
+
+def test_a_stream_comes_in_pieces(boxes: RayBoxes, client: httpx.Client) -> None:
+    with client.stream("POST", boxes.url + CHAT, json=says("one two three", stream=True)) as stream:
+        events = [line.removeprefix("data: ") for line in stream.iter_lines() if line]
+    assert events[-1] == "[DONE]"
+    told = [json.loads(one)["choices"][0]["delta"].get("content") or "" for one in events[:-1]]
+    assert "".join(told) == "one two three"
+
+
+def test_uploads_and_websockets_pass(boxes: RayBoxes, client: httpx.Client) -> None:
+    sound = encoded(melody(4, 44_100), FORMS["wav"])  # longer than the beginning that the door reads
+    form: dict[str, Any] = {"data": {"model": "fake-asr"}, "files": {"file": ("a.wav", sound)}}
+    assert client.post(f"{boxes.url}/v1/audio/transcriptions", **form).status_code == 200
+    with connect(f"{boxes.url.replace('http', 'ws', 1)}/v1/transcribe/live") as live:
+        assert json.loads(live.recv(30))["type"] == "started"
+        live.send(speech(2))
+        live.send(json.dumps({"type": "flush"}))
+        while (message := json.loads(live.recv(30)))["type"] != "flushed":
+            pass
+        assert message["transcript"] == "1 2"
+
+
+def test_a_client_that_goes_ends_its_answer(boxes: RayBoxes, client: httpx.Client) -> None:
+    with client.stream("POST", boxes.url + CHAT, json=says("word " * 20_000, stream=True)) as stream:
+        lines = stream.iter_lines()  # kept: closing it would close the connection
+        next(lines)
+        until(lambda: sum(one.requests for one in status(boxes, client).nodes) == 1, 30)
+    until(lambda: sum(one.requests for one in status(boxes, client).nodes) == 0, 30)
+
+
+def test_a_queue_brings_further_nodes_in(boxes: RayBoxes, client: httpx.Client) -> None:
+    def ask() -> None:
+        assert httpx.post(boxes.url + CHAT, json=says("word " * 300), timeout=120).status_code == 200
+
+    threads = [threading.Thread(target=ask) for _ in range(16)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(120)
+    until(lambda: hot(status(boxes, client), "fake-llm") >= 2, 30)
+
+
+def test_a_killed_node_fails_its_answers_alone(boxes: RayBoxes, client: httpx.Client) -> None:
+    """Answers under way on it may fail; none that begins a second after its end."""
+    asked = Asked(boxes.url)
+    with asked.load(4):
+        until(lambda: len(asked.results) > 20, 60)
+        boxes.kill(1)
+        killed = time.monotonic()
+        until(lambda: sum(began > killed + 1.0 for began, _ in asked.results) > 30, 120)
+    wrong = [(round(began - killed, 2), result) for began, result in asked.results if result != "ok"]
+    assert not [one for one in wrong if one[0] > 1.0], wrong
+    assert all(result in ("502", "503", "broken") for _, result in wrong), wrong
+    until(lambda: len(status(boxes, client).nodes) == 2, 60)

@@ -1,0 +1,56 @@
+"""Snapshots: read from the answers of a node, and ahead of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.nodes import GIVEN, ROW, model, node
+
+from edgeserve.cluster.snapshot import Snapshot, from_json, read_node
+from edgeserve.engine import Rung
+from edgeserve.errors import EdgeserveError
+from edgeserve.memory.pressure import Level
+from edgeserve.units import MB
+
+
+def test_a_node_is_read() -> None:
+    read = read_node("box", GIVEN, [ROW])
+    assert (read.name, read.budget, read.used, read.room) == ("box", 1000 * MB, 300 * MB, 700 * MB)
+    assert (read.pressure, read.requests) == (Level.LOW, 2)
+    (one,) = read.models
+    assert (one.id, one.name, one.job, one.rung) == ("llm", "chat", "llm", Rung.HOT)
+    assert (one.expected, one.held, one.slots, one.default) == (int(320.5 * MB), 300 * MB, 4, True)
+    assert one.need == 0
+
+
+@pytest.mark.parametrize(
+    ("stats", "models"),
+    [
+        ({}, []),
+        (GIVEN | {"pressure_level": "AWFUL"}, []),
+        (GIVEN | {"budget_usable_mb": None}, []),
+        ([], []),
+        (GIVEN, [{}]),
+        (GIVEN, [ROW | {"rung": "tepid"}]),
+        (GIVEN, ["chat"]),
+        (GIVEN, None),
+    ],
+)
+def test_another_answer_is_refused_with_the_name_of_the_node(stats: Any, models: Any) -> None:
+    with pytest.raises(EdgeserveError, match="box does not answer as an edgeserve of this version"):
+        read_node("box", stats, models)
+
+
+def test_json_says_the_same() -> None:
+    there = Snapshot((node("box", model(rung=Rung.HOT, requests=2), pressure=Level.HIGH), node("other")))
+    body = json.loads(json.dumps(there.as_json()))
+    assert (body["pressure"], body["nodes"][0]["room"], body["nodes"][0]["models"][0]["rung"]) == ("HIGH", 700, "hot")
+    assert from_json(body) == there
+    with pytest.raises(EdgeserveError, match="no snapshot"):
+        from_json({"nodes": [{}]})
+
+
+def test_no_node_has_no_pressure() -> None:
+    assert Snapshot().pressure is Level.LOW

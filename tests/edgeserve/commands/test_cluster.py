@@ -1,0 +1,130 @@
+"""``edgeserve cluster``: the state of several nodes, a Caddyfile, and what Ray's commands refuse."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from benchmarks.process import free_port
+from support.commands import run, told
+from support.server import fake_pool, serving
+
+from edgeserve.commands import cluster_ray
+
+
+def test_status_shows_the_nodes_and_those_that_are_silent(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = f"127.0.0.1:{free_port()}"
+    with serving(fake_pool(["llm"])) as running:
+        address = running.url.rstrip("/")
+        assert run("cluster", "status", address) == 0
+        heads, row, last = capsys.readouterr().out.splitlines()
+        assert heads.split() == ["NODE", "PRESSURE", "BUDGET", "USED", "REQUESTS", "HOT", "WARM"]
+        assert row.split()[:1] == [address.removeprefix("http://")]
+        assert last.startswith("pressure of all nodes: ")
+        assert run("cluster", "status", address, gone, "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert [one["models"][0]["name"] for one in told["nodes"]] == ["fake-llm"]
+    assert list(told["silent"]) == [gone]
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["status"], "name the nodes"),
+        (["status", "box", "--url", "box"], "name the nodes"),
+        (["status", "box one"], "no address of a node"),
+        (["caddy", "box:0"], "no address of a node"),
+        (["caddy", "box1", "box1"], "named twice"),
+        (["start", "--host", "box"], "expected an IP address"),
+        (["start", "--host", "0.0.0.0"], "name one private address"),
+        (["start", "--host", "10.0.0.1"], "set EDGESERVE_API_KEY"),
+        (["start", "--listen", "0.0.0.0:80"], "set EDGESERVE_API_KEY"),
+        (["start", "--min", "3", "--max", "2"], "--min 3 --max 2"),
+        (["join", "10.0.0.1:6379", "--host", "10.0.0.2"], "set EDGESERVE_API_KEY"),
+        (["join", "127.0.0.1:6379"], "name the copy"),
+        (["join", "127.0.0.1:6379", "--token-file", "none"], "none: no such file"),
+    ],
+)
+def test_mistakes_are_one_line(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster_ray, "installed", lambda: True)
+    assert run("cluster", *argv, environ={"EDGESERVE_MODELS_DIR": str(settings), "HOME": str(settings)}) == 2
+    (line,) = told(capsys)
+    assert line.startswith("[ERROR] ")
+    assert words in line
+
+
+@pytest.mark.parametrize("argv", [["start"], ["join", "127.0.0.1:6379"], ["stop"]])
+def test_without_ray_the_extra_is_named(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster_ray, "installed", lambda: False)
+    assert run("cluster", *argv) == 2
+    (line,) = told(capsys)
+    assert "pip install 'edgeserve[cluster]'" in line
+
+
+def test_start_and_join_call_ray_with_a_token_and_the_named_address(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = []
+    monkeypatch.setattr(cluster_ray, "installed", lambda: True)
+    monkeypatch.setattr(cluster_ray, "run_apart", lambda *given: calls.append(given))
+    environ = {"EDGESERVE_API_KEY": "secret", "XDG_DATA_HOME": str(settings), "HOME": str(settings)}
+    (settings / "box.toml").write_text("")
+    assert run("cluster", "start", "--host", "10.0.0.1", "--max", "3", "--config", "box.toml", environ=environ) == 0
+    (ray, given, _, _), (deploy, same, _, plan) = calls
+    assert ray[3:] == [
+        *("start", "--head", "--port", "6379", "--resources", '{"edgeserve_head": 1}'),
+        *("--node-ip-address", "10.0.0.1", "--include-dashboard", "false", "--disable-usage-stats"),
+    ]
+    assert deploy[-1] == "edgeserve.cluster.ray_deploy"
+    assert same == given
+    assert (given["RAY_AUTH_MODE"], given["EDGESERVE_HOST"]) == ("token", "10.0.0.1")
+    assert given["EDGESERVE_CONFIG"] == str(settings / "box.toml")
+    token = Path(given["RAY_AUTH_TOKEN_PATH"])
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+    assert len(token.read_text()) == 64
+    assert json.loads(plan)["plan"] | {"owner": []} == {
+        "least": 1,
+        "most": 3,
+        "key": "secret",
+        "owner": [],
+        "command": [],
+    }
+    assert "/admin/load" in json.loads(plan)["plan"]["owner"]
+    assert not [word for call in calls for word in call[0] if "secret" in word or token.read_text() in word]
+    said = capsys.readouterr().out
+    assert "http://10.0.0.1:8000" in said
+    assert "secret" not in said
+
+    joined = ["cluster", "join", "10.0.0.1:6379", "--host", "10.0.0.2", "--token-file", str(token)]
+    assert run(*joined, environ=environ) == 0
+    assert calls[2][0][3:7] == ["start", "--address", "10.0.0.1:6379", "--node-ip-address"]
+    assert run("cluster", "start", "--host", "10.0.0.1", environ=environ) == 0
+    assert Path(calls[3][1]["RAY_AUTH_TOKEN_PATH"]) == token  # made once
+
+
+def test_a_failing_ray_is_shown_with_its_last_words(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster_ray, "installed", lambda: True)
+    monkeypatch.setattr(cluster_ray, "RAY", ["sh", "-c", "echo the port is taken >&2; exit 3"])
+    assert run("cluster", "stop") == 1
+    (line,) = told(capsys)
+    assert line == "[ERROR] ray stop failed with exit code 3: the port is taken"
+
+
+def test_caddy_writes_a_file(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("cluster", "caddy", "box1", "box2:9000") == 0
+    printed = capsys.readouterr().out
+    assert "to http://box1:8080 http://box2:9000" in printed
+    assert run("cluster", "caddy", "box1", "box2:9000", "--out", "Caddyfile") == 0
+    assert capsys.readouterr().out.startswith("Caddyfile: start it with `caddy run")
+    assert (settings / "Caddyfile").read_text() == printed
+    assert run("cluster", "caddy", "box1", "--out", "none/Caddyfile") == 1
+    (line,) = told(capsys)
+    assert line.startswith("[ERROR] none/Caddyfile cannot be written: No such file")
