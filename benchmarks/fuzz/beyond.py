@@ -15,7 +15,7 @@ from benchmarks.chaos.replies import SENTENCE
 
 EXCUSED = "EDGESERVE_FUZZ_EXCUSED"
 """Variable of the environment: the file for the number of answers that each rule excused."""
-ACCEPTED, REFUSED = "negative_data_rejection", "positive_data_acceptance"
+ACCEPTED, REFUSED, SERVER = "negative_data_rejection", "positive_data_acceptance", "not_a_server_error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +191,12 @@ RULES = (
         LIVE,
         r"\S+ 400 \w+ session: the header X-Session-Id and the query",
         "a query and a header exclude each other",
+    ),
+    Rule(
+        SERVER,
+        r"POST /(models|admin)/unload|POST /memory/evict/\{engine\}",
+        r"\S+ 503 \w+ \S+: \S+ is answering a request; it is not closed under it",
+        "the answer to the request before may still end",
     ),
 )
 
