@@ -142,7 +142,7 @@ def test_the_pages_arrive_in_the_page_cache(tmp_path: Path) -> None:
         pytest.skip(f"{tmp_path} is on a file system that keeps all in memory")
     prefetch = Prefetch(lambda: [path], lambda: True, lambda: 1 << 30)
     prefetch.start()
-    until(lambda: cached(path) == 16 << 20)
+    until(lambda: cached(path) >= 12 << 20, seconds=60)  # it is advice: a busy device may leave some of it out
     prefetch.stop()
 
 
