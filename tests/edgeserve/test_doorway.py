@@ -112,9 +112,11 @@ def served(folder: Path, *options: str) -> Iterator[str]:
 def test_the_command_serves_https_with_named_keys(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("EDGESERVE_MODELS_DIR", str(tmp_path / "models"))
+    monkeypatch.delenv("EDGESERVE_MODELS_DIR", raising=False)
     settings = tmp_path / "models.toml"
-    settings.write_text(f'[server]\nport = 0\ntls = "self-signed"\nkeys_file = "{tmp_path}/k.json"\n')
+    settings.write_text(
+        f'[server]\nport = 0\ntls = "self-signed"\nkeys_file = "{tmp_path}/k.json"\nmodels_dir = "{tmp_path}/models"\n'
+    )
     assert run("key", "add", "phone", "--config", str(settings)) == 0
     token = capsys.readouterr().out.strip()
     with served(tmp_path) as url:
