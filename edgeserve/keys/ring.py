@@ -13,7 +13,7 @@ from edgeserve.errors import ConfigError
 from edgeserve.keys import file
 from edgeserve.keys.key import Key, digest_of
 from edgeserve.keys.pace import Pace
-from edgeserve.system.stamps import Stamp, stamps
+from edgeserve.system.stamps import Stamp, stamp_with_rights
 
 log = logging.getLogger("edgeserve.keys")
 
@@ -76,4 +76,4 @@ class Keyring:
         self._paces = {one: self._paces.get(one) or Pace(one, self._clock) for one in (*self._own, *keys)}
 
     def _stamp_now(self) -> Stamp:
-        return None if self._path is None else stamps((self._path,))[self._path]
+        return None if self._path is None else stamp_with_rights(self._path)
