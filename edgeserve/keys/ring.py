@@ -67,6 +67,10 @@ class Keyring:
                 return fitting[0]
         return None
 
+    def has(self, key: Key) -> bool:
+        """Whether a key that ``find`` has found is in force now, perhaps with other limits."""
+        return any(one.digest == key.digest for one in self._paces)
+
     def pace(self, key: Key) -> Pace:
         """The pace of a key that ``find`` has found."""
         return self._paces[key]
