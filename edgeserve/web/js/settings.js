@@ -48,17 +48,16 @@ export function change(values) {
   for (const listener of listeners) listener();
 }
 
-let key = "";
-if (!takeKey()) key = readKey();
+let key = readKey();
+takeKey();
 addEventListener("hashchange", takeKey);
 
 /** Takes the key that a QR code put behind "#" out of the address, which people show and send to others. */
 function takeKey() {
   const found = new URLSearchParams(location.hash.slice(1)).get("key");
-  if (!found) return false;
+  if (!found) return;
   history.replaceState(null, "", location.href.split("#")[0]);
   setKey(found);
-  return true;
 }
 
 function readKey() {
