@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from edgeserve.connections import LOOK_SECONDS, Connections
+
+LAST_SECONDS = 60.0
+"""Longest wait for requests of the last moment: a stream without an end would keep all later clients waiting."""
 
 
 class Ending(Protocol):
@@ -54,7 +58,7 @@ class Activity:
         return bool(self._state.pool.failing())
 
     def end_idle(self) -> None:
-        """Accept no more connections, and end when the last request has ended.
+        """Accept no more connections, and end when the last request has ended, or after ``LAST_SECONDS``.
 
         A connection that was accepted in this very moment is served. Later ones wait in the socket, where systemd holds
         it, for the next server.
@@ -65,6 +69,8 @@ class Activity:
 
     async def _end(self) -> None:
         await asyncio.sleep(LOOK_SECONDS)  # a connection that was accepted sends its request
-        while self._server.connections.working:  # noqa: ASYNC110 - no connection tells of its end
-            await asyncio.sleep(LOOK_SECONDS)
+        with contextlib.suppress(TimeoutError):  # the server drains what is left, as after a signal
+            async with asyncio.timeout(LAST_SECONDS):
+                while self._server.connections.working:  # noqa: ASYNC110 - no connection tells of its end
+                    await asyncio.sleep(LOOK_SECONDS)
         self._server.should_exit = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -96,11 +97,16 @@ class Renewal(Attendant):
     def look(self, server: Activity) -> None:
         if self._own is not None and self._clock() - self._renewed >= RENEWAL_SECONDS:
             self._renewed = self._clock()
-            try:
-                self._own.renew()  # takes a few milliseconds, and once a year as long as openssl does
-            except ConfigError as error:
-                log.error("the certificate is not renewed: %s", error.message)
+            # Once a year it takes as long as openssl does. A later look finds the new file.
+            threading.Thread(target=_renew, args=[self._own], name="edgeserve certificate", daemon=True).start()
         self._certificate.look()
+
+
+def _renew(own: SelfSigned) -> None:
+    try:
+        own.renew()
+    except ConfigError as error:
+        log.error("the certificate is not renewed: %s", error.message)
 
 
 class Announcing(Attendant):

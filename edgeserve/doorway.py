@@ -48,6 +48,7 @@ def _self_signed(config: Config, store: Store, bound: str) -> SelfSigned | None:
         return None
     from edgeserve.tls.self_signed import SelfSigned, own_names
 
+    bound = bound.partition("%")[0]  # an address of one link names it behind this sign
     here = [bound] if bound not in ("0.0.0.0", "::") else []  # noqa: S104 - compared, not bound
     return SelfSigned(tls_folder(store), own_names([*config.server.allowed_hosts, *here]))
 

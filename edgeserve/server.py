@@ -99,9 +99,9 @@ def serve(
         ring = app.keyring(config, store)
         for one in listeners:
             check_open(one.getsockname()[0], locked=ring.required, insecure=insecure)
-        doorway = make_doorway(config, store, listeners[0], environ)
         preload = [model for model, settings in config.models.items() if settings.preload]
         application = app.build(config, pool, means, collecting(os.environ), ring)
+        doorway = make_doorway(config, store, listeners[0], environ)  # behind the check of the names that it certifies
         server = Server(
             application, pool, config.server.drain_seconds, preload, connections, patience, doorway.certificate
         )
@@ -201,7 +201,10 @@ class Server(UvicornServer):
             self.connections.look()
             logs.tell_repeated()
             for one in self.attendants:
-                one.look(self._activity)
+                try:
+                    one.look(self._activity)
+                except Exception:  # an error of one attendant must not stop the deadlines of all connections
+                    log.exception("%s could not look at the server", type(one).__name__)
 
     def _on_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log one line when a connection cannot be accepted.

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edgeserve import clients
 from edgeserve.api import failures
@@ -26,6 +26,8 @@ BESIDE = (b"x-api-key", b"api-key")
 """Headers that hold a key alone: Anthropic's, and Azure's."""
 OFFERED = "openai-insecure-api-key."
 """Beginning of the sub-protocol that holds the key of a browser's WebSocket, which can send no header."""
+REVOKED = 1008
+"""Close code of a WebSocket: a violation of policy (RFC 6455, 7.4.1)."""
 KEY = "edgeserve.key"
 """Key in a request's scope: the group of clients with the same API key (``Key.group``)."""
 GRANT = "edgeserve.grant"
@@ -71,6 +73,8 @@ class KeyRequired:
                     await _refuse(Unauthorized(text), scope, receive, send)
                     return
                 scope[KEY], scope[GRANT] = key.group, key
+                if scope["type"] == "websocket":
+                    receive = self._while_in_force(key, receive, send)
                 if scope["type"] == "websocket" or scope["method"] not in SAFE:
                     counted = self._ring.pace(key).request()
             try:
@@ -80,6 +84,22 @@ class KeyRequired:
                 return
             with _serving(scope):
                 await self._app(scope, receive, send)
+
+    def _while_in_force(self, key: Key, receive: Receive, send: Send) -> Receive:
+        """The messages of a WebSocket, which would outlive its key for as long as its client likes.
+
+        The first message after the key was revoked ends it.
+        """
+
+        async def following() -> Message:
+            message = await receive()
+            self._ring.look()
+            if message["type"] != "websocket.receive" or self._ring.has(key):
+                return message
+            await send({"type": "websocket.close", "code": REVOKED, "reason": "the key was revoked"})
+            return {"type": "websocket.disconnect", "code": REVOKED}
+
+        return following
 
 
 class SameSite:

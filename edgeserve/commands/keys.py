@@ -61,7 +61,7 @@ def _limit(value: int) -> str:
 
 
 def revoke(call: Call) -> int:
-    """Take a key out of the file. Requests under way end as usual."""
+    """Take a key out of the file. Answers under way end as usual."""
     config, name = call.config(), call.args.name
     path = keys_path(config, call.store(config))
     if not path.parent.is_dir():

@@ -87,14 +87,13 @@ def write(path: Path, keys: Sequence[Key]) -> None:
     The administrator writes it for the user to whom the file, else its folder, belongs: a service may run as another.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    belongs = (path if path.exists() else path.parent).stat()
+    owned = path if path.exists() else path.parent
     document = {"version": VERSION, "keys": [dataclasses.asdict(one) for one in keys]}
     partial = path.with_name(f".{path.name}.{os.getpid()}.new")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            if os.geteuid() == 0:
-                os.fchown(file.fileno(), belongs.st_uid, belongs.st_gid)
+            _hand_over(file.fileno(), owned)
             json.dump(document, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
@@ -103,10 +102,19 @@ def write(path: Path, keys: Sequence[Key]) -> None:
         partial.unlink(missing_ok=True)
 
 
+def _hand_over(descriptor: int, owned: Path) -> None:
+    """Give an administrator's file to the user to whom ``owned`` belongs. Raises OSError."""
+    if os.geteuid() == 0:
+        belongs = owned.stat()
+        os.fchown(descriptor, belongs.st_uid, belongs.st_gid)
+
+
 @contextlib.contextmanager
 def changing(path: Path) -> Iterator[tuple[Key, ...]]:
     """The keys of the file, while no other process changes them. Raises ConfigError and OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with path.with_name(f".{path.name}.lock").open("a") as lock:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW  # no link leads the administrator to another file
+    with open(os.open(path.with_name(f".{path.name}.lock"), flags, 0o600), "w", encoding="utf-8") as lock:
+        _hand_over(lock.fileno(), path.parent)  # else nobody but the administrator could change the keys from now on
         fcntl.flock(lock, fcntl.LOCK_EX)  # held for milliseconds
         yield read(path) or ()

@@ -13,7 +13,7 @@ from edgeserve.errors import ConfigError
 from edgeserve.keys import file
 from edgeserve.keys.key import Key, digest_of
 from edgeserve.keys.pace import Pace
-from edgeserve.system.stamps import Stamp, stamps
+from edgeserve.system.stamps import Stamp, stamp_with_rights
 
 log = logging.getLogger("edgeserve.keys")
 
@@ -67,6 +67,10 @@ class Keyring:
                 return fitting[0]
         return None
 
+    def has(self, key: Key) -> bool:
+        """Whether a key that ``find`` has found is in force now, perhaps with other limits."""
+        return any(one.digest == key.digest for one in self._paces)
+
     def pace(self, key: Key) -> Pace:
         """The pace of a key that ``find`` has found."""
         return self._paces[key]
@@ -76,4 +80,4 @@ class Keyring:
         self._paces = {one: self._paces.get(one) or Pace(one, self._clock) for one in (*self._own, *keys)}
 
     def _stamp_now(self) -> Stamp:
-        return None if self._path is None else stamps((self._path,))[self._path]
+        return None if self._path is None else stamp_with_rights(self._path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-Stamp = tuple[int, int, int, int] | None
+Stamp = tuple[int, ...] | None
 """Device, number, size and time of change in nanoseconds; None for a file that is not there."""
 
 
@@ -14,9 +14,15 @@ def stamps(paths: Iterable[Path]) -> dict[Path, Stamp]:
     return {path: _stamp(path) for path in paths}
 
 
-def _stamp(path: Path) -> Stamp:
+def stamp_with_rights(path: Path) -> Stamp:
+    """The stamp of a file that is another one, too, once its owner or its rights have changed."""
+    return _stamp(path, rights=True)
+
+
+def _stamp(path: Path, *, rights: bool = False) -> Stamp:
     try:
         found = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    stamp = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return (*stamp, found.st_mode, found.st_uid, found.st_gid) if rights else stamp

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from edgeserve.errors import ConfigError
-from edgeserve.system.stamps import stamps
+from edgeserve.system.stamps import Stamp, stamp_with_rights
 
 log = logging.getLogger("edgeserve.tls")
 
@@ -25,7 +25,7 @@ class Certificate:
         self.path = cert
         self._key = key
         self._files = (cert, *((key,) if key else ()))
-        self._stamps = stamps(self._files)
+        self._stamps = self._stamps_now()
         self.context = make_context(cert, key)
         """The context of new connections."""
 
@@ -34,7 +34,7 @@ class Certificate:
 
         Certificate and key may be replaced one after the other: they do not fit until both are there.
         """
-        now = stamps(self._files)
+        now = self._stamps_now()
         if now == self._stamps:
             return
         self._stamps = now
@@ -44,6 +44,9 @@ class Certificate:
             log.warning("the certificate stays as it was: %s", error.message)
         else:
             log.info("the certificate %s was read again", self.path)
+
+    def _stamps_now(self) -> tuple[Stamp, ...]:
+        return tuple(map(stamp_with_rights, self._files))
 
 
 def make_context(cert: Path, key: Path | None) -> ssl.SSLContext:
@@ -60,6 +63,8 @@ def make_context(cert: Path, key: Path | None) -> ssl.SSLContext:
     except ssl.SSLError as error:
         reason = (error.reason or str(error)).lower().replace("_", " ")
         raise ConfigError(f"{named}: expected a certificate and its key as PEM files: {reason}") from None
+    except OSError as error:  # the file went after the look at it
+        raise ConfigError(f"{named}: the certificate or its key cannot be read: {error.strerror}") from None
     return context
 
 

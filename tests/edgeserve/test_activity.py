@@ -6,8 +6,10 @@ import contextlib
 import json
 import socket
 
+import pytest
 from support.server import fake_pool, serving, until
 
+from edgeserve import activity as activities
 from edgeserve.activity import Activity
 
 
@@ -43,3 +45,14 @@ def test_a_connection_of_the_last_moment_is_served() -> None:
                 got += piece
         assert json.loads(got.partition(b"\r\n\r\n")[2])["status"] == "ok"
         until(lambda: running.server.should_exit, seconds=20)
+
+
+def test_a_stream_without_an_end_does_not_keep_an_idle_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activities, "LAST_SECONDS", 0.1)
+    with serving(fake_pool(["llm"])) as running, running.client.stream("GET", "/memory/feed") as stream:
+        events = stream.iter_lines()
+        assert next(events)
+        activity = Activity(running.server, running.app.state)
+        running.server._loop.call_soon_threadsafe(activity.end_idle)  # type: ignore[union-attr]
+        until(lambda: running.server.should_exit, seconds=20)
+        assert any("the server is shutting down" in line for line in events)

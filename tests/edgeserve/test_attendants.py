@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from support.gates import Clock
 from support.server import fake_pool, serving, until
 
 from edgeserve.attendants import Attendant, IdleExit, Renewal, Systemd
+from edgeserve.connections import Patience
 from edgeserve.errors import ConfigError
 from edgeserve.system.notify import Notifier
 
@@ -106,11 +108,31 @@ def test_every_attendant_is_told_of_the_whole_life() -> None:
     assert told == ["begin", "look", "end begins", "end"]
 
 
+def test_an_attendant_that_fails_stops_neither_the_others_nor_the_deadlines(caplog: pytest.LogCaptureFixture) -> None:
+    looks: list[int] = []
+
+    class Broken(Attendant):
+        def look(self, server: Any) -> None:
+            raise OSError("nothing works")
+
+    class Witness(Attendant):
+        def look(self, server: Any) -> None:
+            looks.append(len(looks))
+
+    with serving(fake_pool(["llm"]), attendants=[Broken(), Witness()], patience=Patience(head=0.2)) as running:
+        until(lambda: len(looks) >= 3)
+        address = running.client.base_url.host, running.client.base_url.port or 0
+        with contextlib.closing(socket.create_connection(address, timeout=10)) as link:
+            assert link.recv(1) == b"", "a client that sends nothing loses its connection, as ever"
+    assert "Broken could not look at the server" in caplog.text
+
+
 class Files:
     """A certificate and its maker."""
 
     def __init__(self) -> None:
         self.looks = self.renewals = 0
+        self.threads: set[int] = set()
         self.error: ConfigError | None = None
 
     def look(self) -> None:
@@ -118,6 +140,7 @@ class Files:
 
     def renew(self) -> None:
         self.renewals += 1
+        self.threads.add(threading.get_ident())
         if self.error:
             raise self.error
 
@@ -132,5 +155,6 @@ def test_the_certificate_is_looked_at_each_time_and_its_end_each_hour(caplog: py
     clock.now += 3601
     one.look(work)  # type: ignore[arg-type]
     one.look(work)  # type: ignore[arg-type]
+    until(lambda: "the certificate is not renewed: openssl is gone" in caplog.text)
     assert (files.looks, files.renewals) == (5, 1)
-    assert "the certificate is not renewed: openssl is gone" in caplog.text
+    assert threading.get_ident() not in files.threads, "openssl takes its time, and the event loop waits for nobody"

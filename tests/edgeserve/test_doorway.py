@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -52,6 +53,22 @@ def test_a_certificate_that_the_server_makes(tmp_path: Path) -> None:
     assert found.certificate is not None
     assert found.certificate.path == tmp_path / "tls" / "self-signed.pem"
     assert (found.scheme, kinds(found)) == ("https", [Renewal, Announcing])
+
+
+@needs_openssl
+def test_a_certificate_for_an_address_of_one_link(tmp_path: Path) -> None:
+    class Bound:
+        def getsockname(self) -> tuple[str, int, int, int]:
+            return "fe80::1%eth0", 8080, 0, 2
+
+    settings = load({"EDGESERVE_TLS": "self-signed"})
+    bound: Any = Bound()
+    assert make_doorway(settings, Store(tmp_path / "models"), bound, {}).scheme == "https"
+    names = subprocess.run(
+        ["openssl", "x509", "-noout", "-ext", "subjectAltName", "-in", tmp_path / "tls" / "self-signed.pem"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert "IP Address:FE80:0:0:0:0:0:0:1" in names
 
 
 @needs_openssl

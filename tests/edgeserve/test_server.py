@@ -165,6 +165,17 @@ def test_clients_that_neither_read_nor_send_on_end_a_drain_without_a_traceback(
         assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
 
 
+def test_a_name_that_is_none_is_found_before_a_certificate_is_made_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for one, name in ((server.logs, "configure"), (server.turns, "shorten"), (server.heap, "exempt")):
+        monkeypatch.setattr(one, name, lambda *given, **named: None)  # they change the process of the tests
+    settings = ServerSettings(port=0, tls="self-signed", allowed_hosts=("bücher.lan",))
+    with pytest.raises(ConfigError, match=r"allowed_hosts = 'bücher\.lan': expected the name of a host"):
+        server.serve(Config(server=settings), Store(tmp_path / "models"))
+    assert not (tmp_path / "tls").exists()
+
+
 def test_threads_hand_the_interpreter_over_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that is prepared in Python must not hold the thread that makes the tokens of others."""
     before, seen = sys.getswitchinterval(), list[float]()

@@ -59,6 +59,10 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
+            if scope["method"] == "HEAD":  # its client takes the head for the whole answer, and would wait behind it
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                await send({"type": "http.response.body", "body": b""})
+                return
             await unless_gone(Request(scope, receive), self._write(send))
         except Cancelled:
             return  # nobody is left to tell

@@ -19,7 +19,7 @@ const PANELS = { chat: Chat, talk: Talk, listen: Listen, speak: Speak, models: M
 
 function panelOf(hash) {
   const name = hash.replace(/^#\/?/, "");
-  return name in PANELS ? name : "chat";
+  return Object.hasOwn(PANELS, name) ? name : "chat";
 }
 
 function usePanel() {

@@ -49,6 +49,16 @@ export function change(values) {
 }
 
 let key = readKey();
+takeKey();
+addEventListener("hashchange", takeKey);
+
+/** Takes the key that a QR code put behind "#" out of the address, which people show and send to others. */
+function takeKey() {
+  const found = new URLSearchParams(location.hash.slice(1)).get("key");
+  if (!found) return;
+  history.replaceState(null, "", location.href.split("#")[0]);
+  setKey(found);
+}
 
 function readKey() {
   try {

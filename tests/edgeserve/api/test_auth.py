@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from support.refusals import told
 from support.server import Running, fake_pool, serving, until
-from websockets.exceptions import InvalidStatus
-from websockets.sync.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
 
 from edgeserve.api.auth import GRANT, KeyRequired, client_of, for_owner, is_loopback
 from edgeserve.api.routes import ENTRIES, routes
@@ -190,3 +191,26 @@ def test_no_more_run_at_once_than_the_key_may(tmp_path: Path) -> None:
                 connect(url, additional_headers=bearer("phone"))
             assert second.value.response.status_code == 429
         until(lambda: ask(running, "phone").status_code == 200)
+
+
+@pytest.mark.parametrize("path", ["/v1/transcribe/live", "/v1/realtime"])
+def test_a_websocket_ends_with_its_key(tmp_path: Path, path: str, caplog: pytest.LogCaptureFixture) -> None:
+    keys, words = tmp_path / "keys.json", '{"type": "nothing"}'
+
+    def read(socket: ClientConnection, text: str) -> None:
+        """Read to a message with this text."""
+        while text not in str(socket.recv(timeout=10)):
+            pass
+
+    file.write(keys, [key("phone"), key("desk")])
+    with serving(fake_pool(["llm", "asr", "tts"]), keys_file=str(keys)) as running:
+        url = running.url.rstrip("/").replace("http", "ws") + path
+        with connect(url, additional_headers=bearer("phone")) as socket:
+            file.write(keys, [key("phone", per_minute=9), key("desk")])
+            socket.send(words)
+            read(socket, "error")  # it was read: other limits are the same key
+            file.write(keys, [key("desk")])
+            socket.send(words)
+            with pytest.raises(ConnectionClosed, match="the key was revoked"):
+                read(socket, "an end")
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]

@@ -104,6 +104,17 @@ def test_listeners_are_bounded_and_leave_their_places() -> None:
         assert sampled(running)
 
 
+@pytest.mark.parametrize("path", ["/memory/feed", "/models/sse"])
+def test_the_head_alone_is_an_answer_that_ends(path: str) -> None:
+    with managed() as (running, _):
+        for _ in range(2):  # on one connection: the second one would wait behind the first for ever
+            answer = running.client.head(path)
+            assert answer.status_code == 200
+            assert answer.headers["content-type"].startswith("text/event-stream")
+        assert running.client.get("/v1/health").status_code == 200
+        assert len(running.app.state.listeners) == 0
+
+
 def test_a_feed_whose_place_is_given_away_ends_and_says_so() -> None:
     now = [0.0]
     with managed() as (running, _):

@@ -101,3 +101,21 @@ def test_a_change_sees_the_keys_before_it(tmp_path: Path) -> None:
         with file.changing(path) as keys:
             file.write(path, [*keys, Key(name, digest_of(name.encode()))])
     assert [one.name for one in file.read(path) or ()] == ["a", "b"]
+
+
+def test_no_link_leads_a_change_to_another_file(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (tmp_path / ".keys.json.lock").symlink_to(other)
+    with pytest.raises(OSError, match="symbolic link"), file.changing(tmp_path / "keys.json"):
+        pass
+    assert not other.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the administrator hands files over")
+def test_the_administrator_leaves_files_that_their_user_may_change(tmp_path: Path) -> None:
+    os.chown(tmp_path, 12_345, 12_345)
+    with file.changing(tmp_path / "keys.json"):
+        file.write(tmp_path / "keys.json", [KEY])
+    assert {one.name: one.stat().st_uid for one in tmp_path.iterdir()} == {
+        "keys.json": 12_345, ".keys.json.lock": 12_345
+    }  # fmt: skip

@@ -89,3 +89,16 @@ def test_a_damaged_file_at_the_start_is_an_error(path: Path) -> None:
     path.write_text("{")
     with pytest.raises(ConfigError, match="this is no file of keys"):
         Keyring("", path)
+
+
+def test_a_file_whose_rights_are_mended_is_read(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file.write(path, [PHONE])
+    ring = Keyring("", path)
+    file.write(path, [])  # the key is revoked
+    path.chmod(0o666)
+    ring.look()
+    assert "chmod 600" in caplog.text
+    assert ring.find([b"sesame"]) == PHONE
+    path.chmod(0o600)
+    ring.look()
+    assert ring.find([b"sesame"]) is None, "the remedy that the log names must help"

@@ -10,6 +10,7 @@ import pytest
 from support.tls import made, needs_openssl
 
 from edgeserve.errors import ConfigError
+from edgeserve.tls import certificate
 from edgeserve.tls.certificate import Certificate
 
 pytestmark = needs_openssl
@@ -91,3 +92,16 @@ def test_a_key_that_others_read_is_warned_about(tmp_path: Path, caplog: pytest.L
     key.chmod(0o640)
     Certificate(cert, key)
     assert f"{key} holds a private key, and others may read it (mode 640): chmod 600" in caplog.text
+
+
+def test_a_file_that_goes_while_it_is_read_is_a_line_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pem, other = made(tmp_path / "a"), made(tmp_path / "b")
+    one = Certificate(pem)
+    before = one.context
+    other.replace(pem)
+    monkeypatch.setattr(certificate, "_check", Path.unlink)  # a renewal that removes it between two steps
+    one.look()
+    assert one.context is before
+    assert "the certificate or its key cannot be read: No such file" in caplog.text

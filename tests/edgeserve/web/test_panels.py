@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from support.browser import Tab, needs_browser, opened
@@ -114,6 +115,28 @@ def test_the_key_is_asked_for_and_stays_in_the_tab(browser: Any) -> None:
             " line.onerror = () => done('refused'); })"
         )
         assert opened_as == "edgeserve.live"
+
+
+def test_the_key_of_a_qr_code_opens_the_page_and_leaves_the_address(browser: Any) -> None:
+    secret = "se/sa+me%25"
+    with serving(fake_pool(), api_key=secret) as running:
+        with opened(browser, f"{running.url.rstrip('/')}/#key={quote(secret, safe='')}") as tab:
+            tab.page.get_by_role("textbox", name="Ask something").wait_for()
+            assert "key=" not in tab.page.url
+            tab.page.reload()
+            tab.page.get_by_role("textbox", name="Ask something").wait_for()
+        with opened(browser, running.url) as tab:
+            tab.page.get_by_role("textbox", name="Key").wait_for()
+            tab.page.evaluate("location.hash = 'key=' + encodeURIComponent('se/sa+me%25')")
+            tab.page.get_by_role("textbox", name="Ask something").wait_for()
+            assert "key=" not in tab.page.url
+
+
+@pytest.mark.parametrize("name", ["constructor", "__proto__", "toString"])
+def test_an_address_that_names_no_panel_shows_the_chat(tab: Tab, name: str) -> None:
+    tab.page.goto(f"{tab.page.url.partition('#')[0]}#{name}")
+    tab.page.reload()
+    tab.page.get_by_role("textbox", name="Ask something").wait_for()
 
 
 def test_files_are_transcribed_one_after_the_other(tab: Tab, tmp_path: Path) -> None:
