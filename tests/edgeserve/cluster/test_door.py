@@ -250,7 +250,6 @@ def test_a_websocket_keeps_its_path_as_it_was_written() -> None:
     def behave(connection: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
 
-    with rude(behave, got) as node, door(Leases([node])) as url:
-        with pytest.raises(InvalidStatus, match="404"):
-            connect(f"{url.replace('http', 'ws', 1)}/v1/a%3Fb%20c?d=e")
+    with rude(behave, got) as node, door(Leases([node])) as url, pytest.raises(InvalidStatus, match="404"):
+        connect(f"{url.replace('http', 'ws', 1)}/v1/a%3Fb%20c?d=e")
     assert got[0].startswith(b"GET /v1/a%3Fb%20c?d=e HTTP/1.1\r\n")

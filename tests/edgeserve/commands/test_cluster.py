@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from benchmarks.process import free_port
 from support.commands import run, told
+from support.nodes import model, node
 from support.server import fake_pool, serving
 
+from edgeserve.cluster.snapshot import Snapshot
 from edgeserve.commands import cluster_ray
+from edgeserve.commands.cluster import as_text
+from edgeserve.engine import Rung
 
 
 def test_status_shows_the_nodes_and_those_that_are_silent(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,3 +132,11 @@ def test_caddy_writes_a_file(settings: Path, capsys: pytest.CaptureFixture[str])
     assert run("cluster", "caddy", "box1", "--out", "none/Caddyfile") == 1
     (line,) = told(capsys)
     assert line.startswith("[ERROR] none/Caddyfile cannot be written: No such file")
+
+
+def test_a_node_writes_no_orders_to_the_terminal() -> None:
+    there = Snapshot((node("box", model("\x1b[2Jchat", Rung.HOT)),))
+    shown = as_text(there, {"other": "answered 500: \x1b]0;title\x07"})
+    assert "\\u001b[2Jchat" in shown
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
