@@ -13,7 +13,7 @@ from edgeserve.memory.pressure import Level
 from edgeserve.units import MB
 
 LARGEST = 1 << 60
-"""Of the numbers that a node reports, in any unit."""
+"""Largest number that a node may report, in any unit."""
 
 
 @dataclass(frozen=True, slots=True)
