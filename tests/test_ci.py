@@ -1,4 +1,4 @@
-"""What CI runs: .ci/run and tools/site.sh, with stubs in place of make, Python and the site's generator."""
+"""The runs of CI: .ci/run and tools/site.sh, with stubs in place of make, Python and the site's generator."""
 
 from __future__ import annotations
 
