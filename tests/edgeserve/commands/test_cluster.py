@@ -112,6 +112,19 @@ def test_start_and_join_call_ray_with_a_token_and_the_named_address(
     assert Path(calls[3][1]["RAY_AUTH_TOKEN_PATH"]) == token  # made once
 
 
+def test_a_token_that_others_can_read_is_refused(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster_ray, "installed", lambda: True)
+    token = settings / "token"
+    token.write_text("0" * 64)
+    token.chmod(0o640)
+    assert run("cluster", "join", "127.0.0.1:6379", "--token-file", str(token)) == 2
+    (line,) = told(capsys)
+    assert "others may read it (mode 640)" in line
+    assert line.endswith(f"chmod 600 {token}")
+
+
 def test_a_failing_ray_is_shown_with_its_last_words(
     settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
