@@ -233,6 +233,15 @@ def test_the_latest_models_are_left_alone(
     assert renewed == []
 
 
+def test_a_model_of_an_address_stays_where_a_newer_catalogue_has_its_name(
+    root: Path, models: dict[str, str], renewed: list[str]
+) -> None:
+    change(root, source="https://example.org/hibari.onnx")
+    assert run("update", "--check", environ=models) == 0
+    change(root, source="hub:of/an-older-catalogue")
+    assert run("update", "--check", environ=models) == 1
+
+
 def test_a_source_that_does_not_answer_is_an_error(
     root: Path, models: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
