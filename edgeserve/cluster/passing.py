@@ -99,6 +99,8 @@ class Passing:
             timeout = httpx.Timeout(BETWEEN_BYTES, connect=CONNECT_SECONDS)
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
             self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
+            # Its own would ask for gzip in the name of clients that cannot unpack it.
+            self._client.headers.clear()
         address = httpx.URL(url, raw_path=target(scope))
         headers = [(name, value) for name, value in scope["headers"] if name not in HOP_BY_HOP]
         content = body.data if body.whole else _rest(body, receive)

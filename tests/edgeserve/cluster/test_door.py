@@ -253,3 +253,14 @@ def test_a_websocket_keeps_its_path_as_it_was_written() -> None:
     with rude(behave, got) as node, door(Leases([node])) as url, pytest.raises(InvalidStatus, match="404"):
         connect(f"{url.replace('http', 'ws', 1)}/v1/a%3Fb%20c?d=e")
     assert got[0].startswith(b"GET /v1/a%3Fb%20c?d=e HTTP/1.1\r\n")
+
+
+def test_a_request_gets_no_headers_that_its_client_did_not_send() -> None:
+    got: list[bytes] = []
+    with rude(begins("text/plain", b"x"), got) as node, door(Leases([node])) as url:
+        address = httpx.URL(url)
+        with socket.create_connection((address.host, address.port), timeout=30) as asked:
+            asked.sendall(b"GET /v1/health HTTP/1.1\r\nHost: box\r\nX-Mine: 1\r\n\r\n")
+            assert asked.recv(1 << 10).startswith(b"HTTP/1.1 200 ")
+    names = {line.partition(b":")[0].lower() for line in got[0].splitlines()[1:] if line}
+    assert names == {b"host", b"x-mine"}
