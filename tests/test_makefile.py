@@ -126,6 +126,20 @@ def test_a_missing_compiler_is_told_before_anything_is_made(place: Place, there:
     assert not (place.root / ".venv").exists()
 
 
+def test_a_link_that_was_unpacked_as_a_file_is_told(ready: Place) -> None:
+    (ready.root / "edgeserve").mkdir()
+    (ready.root / "engines").mkdir()
+    link = ready.root / "edgeserve" / "engines"
+    link.write_text("../engines")
+    ended = ready.run()
+    assert ended.returncode == 1
+    assert ended.stderr.endswith("mend it with: ln -sf ../engines edgeserve/engines\n")
+    assert not ready.stamp.exists()
+    link.unlink()
+    link.symlink_to("../engines")
+    assert ready.run().returncode == 0
+
+
 def test_the_second_run_calls_nothing(ready: Place) -> None:
     first = ready.run()
     assert first.returncode == 0, first.stderr

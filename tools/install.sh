@@ -169,6 +169,11 @@ for done_before in "$stamp" "$venv/installed-dev"; do
     if [ -f "$done_before" ] && [ "$(cat "$done_before")" = "$key" ]; then exit 0; fi
 done
 rm -f "$stamp"
+# Some programs unpack a link as a file with the link's text. The package would be built without engines.
+if [ -f edgeserve/engines ]; then
+    fail "edgeserve/engines is a file, and has to be a link to the folder engines: unpack edgeserve with tar, unzip or" \
+        "git, or mend it with: ln -sf ../engines edgeserve/engines"
+fi
 if ! usable_venv; then find_python; need_venv_module; fi
 need_compiler
 usable_venv || make_venv

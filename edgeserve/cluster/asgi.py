@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
@@ -36,3 +37,18 @@ def error(code: str, message: str) -> Mapping[str, object]:
 def header(scope: Scope, name: bytes) -> str:
     """The first value of a header; empty where there is none."""
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
+
+
+def target(scope: Scope) -> bytes:
+    """Path and query as the client wrote them."""
+    path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+    query: bytes = scope["query_string"]
+    return path + (b"?" + query if query else b"")
+
+
+def is_proper(path: str) -> bool:
+    """Whether an address of a node with this path behind it is one of that node, and the path is what it seems.
+
+    ``@host/`` would name another machine, and ``/x/../admin/`` a route of the owner.
+    """
+    return path.startswith("/") and not {".", ".."}.intersection(path.split("/"))

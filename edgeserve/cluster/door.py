@@ -7,17 +7,19 @@ request for as long as the context is open.
 from __future__ import annotations
 
 import hmac
+import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
-from edgeserve.cluster.asgi import STATUS, Receive, Scope, Send, answer, fail, header
+from edgeserve.cluster.asgi import STATUS, Receive, Scope, Send, answer, error, fail, header, is_proper
 from edgeserve.cluster.passing import Lease, Passing
-from edgeserve.cluster.passing_socket import pass_socket
+from edgeserve.cluster.passing_socket import pass_socket, refuse
 from edgeserve.cluster.question import read_question
 
 Status = Callable[[], Awaitable[Mapping[str, object]]]
 
 SLASHES = re.compile("/{2,}")
+IMPROPER = "invalid_path", "the path has to begin with a slash, and to have no parts . and .."
 
 
 class Door:
@@ -37,6 +39,8 @@ class Door:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
+        elif not is_proper(scope["path"]):
+            await self._refuse(scope, receive, send)
         elif scope["type"] == "websocket":
             question = read_question(scope["path"], scope["query_string"])
             await pass_socket(self._lease, question, scope, receive, send)
@@ -53,6 +57,13 @@ class Door:
             await fail(send, 403, "ask_the_node", f"{path} changes one node: ask the node itself, not the cluster")
         else:
             await self._passing.pass_on(scope, receive, send)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await receive()  # its connect
+            await refuse(scope, send, 400, json.dumps(error(*IMPROPER)).encode())
+        else:
+            await fail(send, 400, *IMPROPER)
 
     def _knows(self, scope: Scope) -> bool:
         given = header(scope, b"authorization").removeprefix("Bearer ").encode("latin-1")

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgeserve.cluster.asgi import Receive, Scope, Send, error, fail, header
+from edgeserve.cluster.asgi import Receive, Scope, Send, error, fail, header, target
 from edgeserve.cluster.question import Question, read_question
 from edgeserve.errors import Busy
 
@@ -99,13 +99,12 @@ class Passing:
             timeout = httpx.Timeout(BETWEEN_BYTES, connect=CONNECT_SECONDS)
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
             self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
-        query = scope["query_string"]
-        target = httpx.URL(
-            url, raw_path=scope.get("raw_path", scope["path"].encode()) + (b"?" + query if query else b"")
-        )
+            # Its own would ask for gzip in the name of clients that cannot unpack it.
+            self._client.headers.clear()
+        address = httpx.URL(url, raw_path=target(scope))
         headers = [(name, value) for name, value in scope["headers"] if name not in HOP_BY_HOP]
         content = body.data if body.whole else _rest(body, receive)
-        request = self._client.build_request(scope["method"], target, headers=headers, content=content)
+        request = self._client.build_request(scope["method"], address, headers=headers, content=content)
         sent = asyncio.ensure_future(self._client.send(request, stream=True))
         if not body.whole:
             return await sent

@@ -8,7 +8,7 @@ import json
 import logging
 from typing import TYPE_CHECKING
 
-from edgeserve.cluster.asgi import JSON, Receive, Scope, Send, error
+from edgeserve.cluster.asgi import JSON, Receive, Scope, Send, error, target
 from edgeserve.cluster.passing import CONNECT_SECONDS, LOST, Lease
 from edgeserve.cluster.question import Question
 from edgeserve.errors import Busy
@@ -41,19 +41,19 @@ async def pass_socket(lease: Lease, question: Question, scope: Scope, receive: R
                 node = await stack.enter_async_context(_connection(url, scope))
             except InvalidStatus as refused:
                 response = refused.response
-                await _refuse(scope, send, response.status_code, bytes(response.body or b""))
+                await refuse(scope, send, response.status_code, bytes(response.body or b""))
                 return
             except (WebSocketException, OSError, TimeoutError) as problem:
                 log.warning("no WebSocket %s at %s: %r", scope["path"], url, problem)
-                await _refuse(scope, send, 502, _words("node_lost", LOST))
+                await refuse(scope, send, 502, _words("node_lost", LOST))
                 return
             await send({"type": "websocket.accept", "subprotocol": node.subprotocol})
             await _join(node, receive, send)
     except Busy as busy:
-        await _refuse(scope, send, 503, _words(busy.code, busy.message))
+        await refuse(scope, send, 503, _words(busy.code, busy.message))
 
 
-async def _refuse(scope: Scope, send: Send, status: int, body: bytes) -> None:
+async def refuse(scope: Scope, send: Send, status: int, body: bytes) -> None:
     """An answer in place of the WebSocket; where the server cannot send one, its refusal without words."""
     if "websocket.http.response" not in (scope.get("extensions") or {}):
         await send({"type": "websocket.close", "code": REFUSED, "reason": ""})
@@ -71,15 +71,13 @@ def _connection(url: str, scope: Scope) -> connect:
     """Entering it raises WebSocketException with the node's refusal, OSError and TimeoutError."""
     from websockets.asyncio.client import connect
 
-    query = scope["query_string"].decode("latin-1")
-    target = url.replace("http", "ws", 1) + scope["path"] + (f"?{query}" if query else "")
     headers = [
         (name.decode("latin-1"), value.decode("latin-1"))
         for name, value in scope["headers"]
         if name not in OWN and not name.startswith(b"sec-websocket")
     ]
     return connect(
-        target,
+        url.replace("http", "ws", 1) + target(scope).decode("latin-1"),
         additional_headers=headers,
         subprotocols=scope.get("subprotocols") or None,
         user_agent_header=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 SECONDS = 1.0
 """Longest time that a node may take for one answer."""
+LONGEST = 4 << 20
+"""Bytes of one answer; a row of a model has some 500."""
 MISSES = 3
 """Looks in a row without an answer after which a node is gone."""
 
@@ -34,15 +37,28 @@ async def read(client: httpx.AsyncClient, url: str, name: str = "") -> Node:
     answers = []
     try:
         for path in ("/memory/stats", "/memory/models"):
-            answer = await client.get(url + path)
-            if answer.status_code != 200:
-                raise EdgeserveError(f"{url}{path} answered {answer.status_code}: {answer.text[:200]}")
-            answers.append(answer.json())
+            answers.append(json.loads(await _body(client, url + path)))
     except httpx.HTTPError as error:
         raise EdgeserveError(f"{url} does not answer: {str(error) or type(error).__name__}") from error
-    except ValueError:
+    except (ValueError, RecursionError):
         raise EdgeserveError(f"{url} answered with no JSON; is it an edgeserve?") from None
     return read_node(name or url, *answers)
+
+
+async def _body(client: httpx.AsyncClient, address: str) -> bytes:
+    """The answer of a node. One that is too long is not read to its end. Raises EdgeserveError and httpx.HTTPError."""
+    async with client.stream("GET", address, headers={"Accept-Encoding": "identity"}) as answer:
+        if packed := answer.headers.get("Content-Encoding"):
+            raise EdgeserveError(f"{address} answered in the encoding {packed[:40]}, and it was asked for none")
+        data = bytearray()
+        async for piece in answer.aiter_bytes():
+            data += piece
+            if len(data) > LONGEST:
+                raise EdgeserveError(f"{address} answered with more than {LONGEST} bytes; is it an edgeserve?")
+        if answer.status_code != 200:
+            words = data[:200].decode("utf-8", "replace")
+            raise EdgeserveError(f"{address} answered {answer.status_code}: {words}")
+        return bytes(data)
 
 
 class Watch:

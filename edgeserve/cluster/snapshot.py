@@ -12,6 +12,9 @@ from edgeserve.errors import EdgeserveError
 from edgeserve.memory.pressure import Level
 from edgeserve.units import MB
 
+LARGEST = 1 << 60
+"""Largest number that a node may report, in any unit."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
@@ -105,8 +108,8 @@ def read_node(name: str, stats: Mapping[str, Any], models: Iterable[Mapping[str,
     try:
         return Node(
             name=name,
-            budget=int(stats["budget_usable_mb"]) * MB,
-            used=int(stats["allocated_mb"]) * MB,
+            budget=_count(stats["budget_usable_mb"], MB),
+            used=_count(stats["allocated_mb"], MB),
             pressure=Level[stats["pressure_level"]],
             models=tuple(_model(one) for one in models),
         )
@@ -123,13 +126,20 @@ def _model(row: Mapping[str, Any]) -> ModelState:
         name=str(row["model_name"]),
         job=str(row["model_type"]),
         rung=Rung[str(row["rung"]).upper()],
-        expected=int(row["estimated_mb"] * MB),
-        held=int(row["memory_mb"] * MB),
-        requests=int(row["leases"]),
-        slots=max(1, int(row["slots"])),
+        expected=_count(row["estimated_mb"], MB),
+        held=_count(row["memory_mb"], MB),
+        requests=_count(row["leases"]),
+        slots=max(1, _count(row["slots"])),
         default=bool(row["default"]),
         pinned=bool(row["pinned"]),
     )
+
+
+def _count(value: object, unit: int = 1) -> int:
+    """A number of a node, in units. Raises ValueError for what is none: a node may answer anything."""
+    if not isinstance(value, int | float) or not 0 <= value <= LARGEST:
+        raise ValueError(f"expected a number from 0 to {LARGEST}, not {repr(value)[:40]}")
+    return int(value * unit)
 
 
 def _as_json(node: Node) -> dict[str, Any]:
@@ -146,9 +156,12 @@ def from_json(body: Mapping[str, Any]) -> Snapshot:
 
 
 def _from_json(row: Mapping[str, Any]) -> Node:
-    names = [one.name for one in dataclasses.fields(ModelState)]
-    models = (
-        ModelState(**{name: one[name] for name in names} | {"rung": Rung[str(one["rung"]).upper()]})
-        for one in row["models"]
-    )
-    return Node(str(row["name"]), int(row["budget"]), int(row["used"]), Level[row["pressure"]], tuple(models))
+    models = tuple(_model_from_json(one) for one in row["models"])
+    return Node(str(row["name"]), _count(row["budget"]), _count(row["used"]), Level[row["pressure"]], models)
+
+
+def _model_from_json(row: Mapping[str, Any]) -> ModelState:
+    names = {name: str(row[name]) for name in ("id", "name", "job")}
+    counts = {name: _count(row[name]) for name in ("expected", "held", "requests", "slots")}
+    flags = {name: bool(row[name]) for name in ("default", "pinned")}
+    return ModelState(**names, **counts, **flags, rung=Rung[str(row["rung"]).upper()])  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from edgeserve.commands import Call
 from edgeserve.commands.remote import Server
 from edgeserve.engine import Rung
 from edgeserve.errors import ConfigError, EdgeserveError
+from edgeserve.logs import escaped
 from edgeserve.settings import ENV_PREFIX
 from edgeserve.terminal import human_size, table
 
@@ -48,7 +49,7 @@ async def _look(peers: Sequence[Peer], key: str) -> tuple[Snapshot, Mapping[str,
 
 def as_text(snapshot: Snapshot, problems: Mapping[str, str]) -> str:
     lines = [table(HEADS, [_row(one) for one in snapshot.nodes])] if snapshot.nodes else []
-    lines += [f"{name}: {reason}" for name, reason in problems.items()]
+    lines += [f"{name}: {escaped(reason)}" for name, reason in problems.items()]
     return "\n".join([*lines, f"pressure of all nodes: {snapshot.pressure.name}"])
 
 
@@ -57,7 +58,7 @@ def _row(node: Node) -> tuple[str, ...]:
         ", ".join(one.name for one in node.models if one.rung is rung) or "-" for rung in (Rung.HOT, Rung.WARM)
     )
     sizes = human_size(node.budget), human_size(node.used)
-    return node.name, node.pressure.name, *sizes, str(node.requests), hot, warm
+    return escaped(node.name), node.pressure.name, *sizes, str(node.requests), escaped(hot), escaped(warm)
 
 
 def caddy(call: Call) -> int:

@@ -7,6 +7,7 @@ import ipaddress
 import json
 import os
 import secrets
+import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ def start(call: Call) -> int:
     _need_key(key, host, listen)
     if args.min > args.max:
         raise ConfigError(f"--min {args.min} --max {args.max}: expected no more than --max")
-    token = _token(call, make=True)
+    token = _private(_token(call, make=True))
     environ = _environ(call, token, host)
     _ray(["start", "--head", "--port", str(args.port), "--resources", HEAD, *_own(host)], environ)
     _deploy(args.port, host, listen, {"least": args.min, "most": args.max, "key": key}, environ)
@@ -47,7 +48,7 @@ def join(call: Call) -> int:
     _need_ray()
     host, head = _host(call.args.host), read_peer(call.args.head)
     _need_key(call.environ.get(f"{ENV_PREFIX}API_KEY", ""), host)
-    environ = _environ(call, _token(call, make=False), host)
+    environ = _environ(call, _private(_token(call, make=False)), host)
     _ray(["start", "--address", head.address, *_own(host)], environ)
     print(f"{host} has joined the cluster at {head.address}")
     return 0
@@ -118,6 +119,15 @@ def _token(call: Call, *, make: bool) -> Path:
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_hex(32))
     return path.resolve()
+
+
+def _private(token: Path) -> Path:
+    """The path of a token that others cannot read: a copy has the rights that its copier gave. Raises ConfigError."""
+    mode = stat.S_IMODE(token.stat().st_mode)
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        text = f"{token}: others may read it (mode {mode:03o}), and whoever has the token runs programs on all boxes"
+        raise ConfigError(f"{text}: chmod 600 {token}")
+    return token
 
 
 def _environ(call: Call, token: Path, host: str) -> dict[str, str]:

@@ -8,7 +8,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
-OPENER = (sys.executable, "-m", "webbrowser", "-t")
+OPENER = (sys.executable, "-P", "-m", "webbrowser", "-t")
+"""Python's own module, whatever lies in the working directory (``-P``)."""
 
 Start = Callable[[Sequence[str]], object]
 

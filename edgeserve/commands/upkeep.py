@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from edgeserve.commands import Call
 from edgeserve.commands.models import fetch, report
 from edgeserve.commands.question import ask
 from edgeserve.config import Config
-from edgeserve.errors import EdgeserveError
+from edgeserve.errors import ConfigError, EdgeserveError
 from edgeserve.models import catalog
 from edgeserve.models.store import Leftover, Progress, Store, StoredModel
 from edgeserve.terminal import ProgressBar, human_size, table
@@ -86,15 +88,32 @@ def _tried(step: Callable[[], None]) -> bool:
 
 
 def _unused(config: Config, store: Store) -> Iterator[StoredModel]:
-    """Pulled models that no table of the settings names, and that accompany none."""
+    """Pulled models that no table of the settings names, and that accompany none.
+
+    Raises ConfigError where the settings do not say which models are used.
+    """
+    if config.source == "defaults":
+        raise ConfigError("--unused compares with a models.toml, and there is none here: name yours with --config")
+    if config.server.serve == "stored":
+        raise ConfigError(f'{config.source}: serve = "stored" serves each pulled model, so none is unused')
     used = {companion for named in catalog.COMPANIONS.values() for companion in named.values()}
     for settings in config.models.values():
-        name = settings.model
-        try:
-            used.add(store.find(name).name)
-        except EdgeserveError:  # missing or damaged: what is here of it stays
-            used.add(catalog.find(name).name if catalog.knows(name) else name)
+        files = (settings.model, settings.mmproj, *(one.path for one in settings.adapters))
+        used.update(_named(store, settings.model), *(_beneath(store, one) for one in files))
     yield from (one for one in store.list() if one.name not in used)
+
+
+def _named(store: Store, name: str) -> Iterator[str]:
+    """The folder of a model, whole or not: where it or a companion is damaged, what is here of it stays."""
+    yield name.lower()
+    with contextlib.suppress(EdgeserveError):  # no name of a model in the store
+        yield store.folder(name)
+
+
+def _beneath(store: Store, file: str) -> Iterator[str]:
+    """The folder of the store in which a file lies that the settings name by its path."""
+    with contextlib.suppress(OSError, RuntimeError, ValueError):  # no path, or elsewhere
+        yield from Path(file).expanduser().resolve().relative_to(store.root.resolve()).parts[:1]
 
 
 def update(call: Call) -> int:

@@ -136,10 +136,13 @@ class Store:
             return tuple(leftovers.everything(self.root))
 
     def stale(self) -> Mapping[str, str]:
-        """Pulled models that are behind the catalogue, by name, with the reason. Damaged ones are left out."""
+        """Pulled models that are behind the catalogue, by name, with the reason. Damaged ones are left out.
+
+        A model from an address of the user stays, also where a newer catalogue has another one of its name.
+        """
         found = {}
         for one in self.list():
-            if catalog.knows(one.name):
+            if catalog.knows(one.name) and understand(one.name).comes_from(one.source):
                 known = manifest.read(self.root / one.name)
                 if why := stale.reason(catalog.find(one.name), known):
                     found[one.name] = why

@@ -109,9 +109,9 @@ def test_commands_trust_the_certificate_of_the_settings_and_no_other(tmp_path: P
 
 @contextlib.contextmanager
 def served(folder: Path, *options: str) -> Iterator[str]:
-    """The address of a server as a process of its own."""
+    """The address of a server as a process of its own. Variables would win over its settings."""
     command = [sys.executable, "-m", "edgeserve", "serve", "--config", str(folder / "models.toml"), *options]
-    environ = {**os.environ, "EDGESERVE_API_KEY": "", "EDGESERVE_KEYS_FILE": ""}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("EDGESERVE_")}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ)
     assert process.stdout
     try:

@@ -39,8 +39,8 @@ def says(text: str, **more: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def rude(behave: Callable[[socket.socket], None]) -> Iterator[str]:
-    """A node that reads a request, behaves, and closes the connection."""
+def rude(behave: Callable[[socket.socket], None], got: list[bytes] | None = None) -> Iterator[str]:
+    """A node that reads a request, behaves, and closes the connection. ``got``: the requests."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def run() -> None:
@@ -48,7 +48,9 @@ def rude(behave: Callable[[socket.socket], None]) -> Iterator[str]:
             while True:
                 connection, _ = listener.accept()
                 with connection:
-                    connection.recv(1 << 16)
+                    request = connection.recv(1 << 16)
+                    if got is not None:
+                        got.append(request)
                     behave(connection)
 
     thread = threading.Thread(target=run, daemon=True)
@@ -223,3 +225,42 @@ def test_routes_that_change_one_node_are_refused(client: httpx.Client) -> None:
             answer = client.post(url + path, json={"model": "llm"})
             assert (answer.status_code, answer.json()["error"]["code"]) == (403, "ask_the_node")
     assert leases.asked == []
+
+
+@pytest.mark.parametrize("path", ["/x/../admin/load", "/./admin/load", "/x/%2e%2e/admin/load", "{other}/x", "*"])
+@pytest.mark.parametrize("upgrade", ["", "Upgrade: websocket\r\nConnection: Upgrade\r\n"])
+def test_a_path_that_leads_elsewhere_is_refused(path: str, upgrade: str) -> None:
+    """``@host`` behind the address of a node would name another machine, and get the client's key."""
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        host, port = there.getsockname()[:2]
+        with door(leases := Leases([f"http://{host}:{port}"])) as url:
+            words = f"GET {path.format(other=f'@{host}:{port}')} HTTP/1.1\r\nHost: x\r\n{upgrade}"
+            words += f"Sec-WebSocket-Key: {'A' * 22}==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+            address = httpx.URL(url)
+            with socket.create_connection((address.host, address.port), timeout=30) as asked:
+                asked.sendall(words.encode())
+                assert asked.recv(1 << 10).startswith(b"HTTP/1.1 400 ")
+    assert leases.asked == []
+
+
+def test_a_websocket_keeps_its_path_as_it_was_written() -> None:
+    """Decoded, the question mark would begin a query."""
+    got: list[bytes] = []
+
+    def behave(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+
+    with rude(behave, got) as node, door(Leases([node])) as url, pytest.raises(InvalidStatus, match="404"):
+        connect(f"{url.replace('http', 'ws', 1)}/v1/a%3Fb%20c?d=e")
+    assert got[0].startswith(b"GET /v1/a%3Fb%20c?d=e HTTP/1.1\r\n")
+
+
+def test_a_request_gets_no_headers_that_its_client_did_not_send() -> None:
+    got: list[bytes] = []
+    with rude(begins("text/plain", b"x"), got) as node, door(Leases([node])) as url:
+        address = httpx.URL(url)
+        with socket.create_connection((address.host, address.port), timeout=30) as asked:
+            asked.sendall(b"GET /v1/health HTTP/1.1\r\nHost: box\r\nX-Mine: 1\r\n\r\n")
+            assert asked.recv(1 << 10).startswith(b"HTTP/1.1 200 ")
+    names = {line.partition(b":")[0].lower() for line in got[0].splitlines()[1:] if line}
+    assert names == {b"host", b"x-mine"}

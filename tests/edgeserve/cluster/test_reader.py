@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +13,12 @@ from support.nodes import reports
 from support.server import fake_pool, serving
 
 from edgeserve.cluster.peers import read_peer, read_peers
-from edgeserve.cluster.reader import MISSES, Watch, make_client, read
+from edgeserve.cluster.reader import LONGEST, MISSES, Watch, make_client, read
 from edgeserve.cluster.snapshot import Snapshot
 from edgeserve.engine import Rung
 from edgeserve.errors import EdgeserveError
 
+PACKED = gzip.compress(b"{}")
 Answers = Callable[[httpx.Request], httpx.Response]
 
 
@@ -73,6 +75,9 @@ def test_a_node_that_never_answered_is_not_there() -> None:
         (lambda _: httpx.Response(401, text="no key"), "answered 401: no key"),
         (lambda _: httpx.Response(200, text="<html>"), "answered with no JSON"),
         (lambda _: httpx.Response(200, json={}), "does not answer as an edgeserve"),
+        (lambda _: httpx.Response(200, text="[" * 100_000), "answered with no JSON"),
+        (lambda _: httpx.Response(200, text=" " * (LONGEST + 1)), "more than 4194304 bytes"),
+        (lambda _: httpx.Response(200, content=PACKED, headers={"Content-Encoding": "gzip"}), "the encoding gzip"),
     ],
 )
 def test_another_answer_is_an_error_that_says_so(answers: Answers, words: str) -> None:

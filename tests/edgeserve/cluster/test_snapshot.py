@@ -36,6 +36,11 @@ def test_a_node_is_read() -> None:
         (GIVEN, [ROW | {"rung": "tepid"}]),
         (GIVEN, ["chat"]),
         (GIVEN, None),
+        (GIVEN | {"budget_usable_mb": float("inf")}, []),
+        (GIVEN | {"allocated_mb": 1 << 70}, []),
+        (GIVEN, [ROW | {"estimated_mb": float("nan")}]),
+        (GIVEN, [ROW | {"memory_mb": "1" * 100}]),  # a text would be repeated a million times
+        (GIVEN, [ROW | {"leases": -5}]),
     ],
 )
 def test_another_answer_is_refused_with_the_name_of_the_node(stats: Any, models: Any) -> None:
@@ -48,8 +53,15 @@ def test_json_says_the_same() -> None:
     body = json.loads(json.dumps(there.as_json()))
     assert (body["pressure"], body["nodes"][0]["room"], body["nodes"][0]["models"][0]["rung"]) == ("HIGH", 700, "hot")
     assert from_json(body) == there
-    with pytest.raises(EdgeserveError, match="no snapshot"):
-        from_json({"nodes": [{}]})
+
+
+@pytest.mark.parametrize("change", [{"held": [1]}, {"slots": "4"}, {"requests": -1}, {"rung": 1}])
+def test_json_of_something_else_is_refused(change: dict[str, Any]) -> None:
+    body: Any = Snapshot((node("box", model()),)).as_json()
+    body["nodes"][0]["models"][0] |= change
+    for given in (body, {"nodes": [{}]}, []):
+        with pytest.raises(EdgeserveError, match="no snapshot"):
+            from_json(given)
 
 
 def test_no_node_has_no_pressure() -> None:

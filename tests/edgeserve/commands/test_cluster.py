@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from benchmarks.process import free_port
 from support.commands import run, told
+from support.nodes import model, node
 from support.server import fake_pool, serving
 
+from edgeserve.cluster.snapshot import Snapshot
 from edgeserve.commands import cluster_ray
+from edgeserve.commands.cluster import as_text
+from edgeserve.engine import Rung
 
 
 def test_status_shows_the_nodes_and_those_that_are_silent(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,6 +112,19 @@ def test_start_and_join_call_ray_with_a_token_and_the_named_address(
     assert Path(calls[3][1]["RAY_AUTH_TOKEN_PATH"]) == token  # made once
 
 
+def test_a_token_that_others_can_read_is_refused(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster_ray, "installed", lambda: True)
+    token = settings / "token"
+    token.write_text("0" * 64)
+    token.chmod(0o640)
+    assert run("cluster", "join", "127.0.0.1:6379", "--token-file", str(token)) == 2
+    (line,) = told(capsys)
+    assert "others may read it (mode 640)" in line
+    assert line.endswith(f"chmod 600 {token}")
+
+
 def test_a_failing_ray_is_shown_with_its_last_words(
     settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,3 +145,11 @@ def test_caddy_writes_a_file(settings: Path, capsys: pytest.CaptureFixture[str])
     assert run("cluster", "caddy", "box1", "--out", "none/Caddyfile") == 1
     (line,) = told(capsys)
     assert line.startswith("[ERROR] none/Caddyfile cannot be written: No such file")
+
+
+def test_a_node_writes_no_orders_to_the_terminal() -> None:
+    there = Snapshot((node("box", model("\x1b[2Jchat", Rung.HOT)),))
+    shown = as_text(there, {"other": "answered 500: \x1b]0;title\x07"})
+    assert "\\u001b[2Jchat" in shown
+    assert "\x1b" not in shown
+    assert "\x07" not in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +28,13 @@ def test_a_desktop_is_asked_to_open_it(environ: dict[str, str], platform: str) -
     line = desktop.show("http://127.0.0.1:1/", environ, started.append, platform)
     assert started == [[*desktop.OPENER, "http://127.0.0.1:1/"]]
     assert "open it in a browser" in line, "for a desktop without a browser"
+
+
+def test_a_module_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "webbrowser.py").write_text("open('taken', 'w')")
+    command = [*desktop.OPENER, "http://127.0.0.1:1/"]
+    subprocess.run(command, cwd=tmp_path, env={"BROWSER": "true"}, timeout=60, check=True)
+    assert not (tmp_path / "taken").exists()
 
 
 def test_serve_opens_the_address_that_this_machine_reaches(

@@ -140,6 +140,34 @@ def test_models_that_no_setting_names_go_only_if_asked(
     assert there == {"hibari", "silero-vad"}, "a companion is named by no setting"
 
 
+def test_a_model_of_the_settings_stays_whatever_else_is_damaged(root: Path, models: dict[str, str]) -> None:
+    """Without its companion the model cannot be found; it is what the settings name all the same."""
+    for name, job in (("whisper-x", "asr"), ("silero-vad", "vad"), ("by-path", "tts"), ("mine", "tts")):
+        shutil.copytree(root / "hibari", root / name)
+        change(root, name, job=job, source="hub:acme/whisper-x")
+    (root / "silero-vad" / "manifest.json").write_text("{")
+    file = root / "by-path" / "hibari.onnx"
+    Path("models.toml").write_text(f'[asr]\nmodel = "hub:acme/whisper-x"\n[tts]\nmodel = "{file}"\n')
+    assert run("clean", "--unused", "--yes", environ=models) == 0
+    there = {path.name for path in root.iterdir() if not path.name.startswith(".")}
+    assert there == {"whisper-x", "silero-vad", "by-path"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("", "there is none here"), ('[server]\nserve = "stored"\n', "none is unused")]
+)
+def test_settings_that_do_not_say_what_is_used_delete_nothing(
+    root: Path, models: dict[str, str], text: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(root / "hibari", root / "mine")
+    Path("models.toml").write_text(text)
+    if not text:
+        Path("models.toml").unlink()
+    assert run("clean", "--unused", "--yes", environ=models) == 2
+    assert words in capsys.readouterr().err
+    assert (root / "mine").exists()
+
+
 def test_what_cannot_be_deleted_is_an_error_and_the_rest_goes(
     left: Path, models: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,6 +231,15 @@ def test_the_latest_models_are_left_alone(
     assert run("update", environ=models) == 0
     assert capsys.readouterr().out.startswith("Nothing to update")
     assert renewed == []
+
+
+def test_a_model_of_an_address_stays_where_a_newer_catalogue_has_its_name(
+    root: Path, models: dict[str, str], renewed: list[str]
+) -> None:
+    change(root, source="https://example.org/hibari.onnx")
+    assert run("update", "--check", environ=models) == 0
+    change(root, source="hub:of/an-older-catalogue")
+    assert run("update", "--check", environ=models) == 1
 
 
 def test_a_source_that_does_not_answer_is_an_error(

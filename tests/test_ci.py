@@ -1,0 +1,61 @@
+"""The runs of CI: .ci/run and tools/site.sh, with stubs in place of make, Python and the site's generator."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.sources import ROOT
+
+CLOSING = "=== 3 passed, 1 skipped in 1.50s (0:00:01) ==="
+
+
+def stub(path: Path, body: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def run(script: str, place: Path) -> subprocess.CompletedProcess[str]:
+    environ = {"PATH": f"{place / 'bin'}:/usr/local/bin:/usr/bin:/bin", "HOME": str(place)}
+    return subprocess.run([script], cwd=place, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("test", "cluster", "site", "code"),
+    [(0, 0, 0, 0), (2, 0, 0, 2), (0, 2, 0, 2), (2, 3, 1, 2), (0, 0, 1, 1), (0, 0, 69, 0), (2, 0, 69, 2)],
+)
+def test_it_ends_with_the_first_failure_and_pytests_line(
+    tmp_path: Path, test: int, cluster: int, site: int, code: int
+) -> None:
+    for name in ("chromium", "prometheus"):
+        stub(tmp_path / "bin" / name, "")
+    stub(
+        tmp_path / "bin" / "make",
+        f'case $1 in test) echo "{CLOSING}"; exit {test};; test-cluster) exit {cluster};; esac',
+    )
+    stub(tmp_path / "tools" / "site.sh", f"exit {site}")
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci")
+    ended = run(".ci/run", tmp_path)
+    assert (ended.returncode, ended.stdout.splitlines()[-1], ended.stderr) == (code, CLOSING, "")
+    assert ("were not built as a site" in ended.stdout) == (site == 69)
+
+
+@pytest.mark.parametrize(("pip", "mkdocs", "code"), [(0, 0, 0), (0, 1, 1), (1, 0, 69)])
+def test_a_site_that_cannot_be_built_is_told_from_one_with_mistakes(
+    tmp_path: Path, pip: int, mkdocs: int, code: int
+) -> None:
+    made = tmp_path / ".venv-docs" / "bin" / "python"
+    stub(tmp_path / "new", f'case "$*" in *" pip "*) exit {pip};; *mkdocs*) exit {mkdocs};; esac')
+    stub(tmp_path / ".venv" / "bin" / "python", f"mkdir -p {made.parent} && cp new {made}")
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "site.sh", tmp_path / "tools")
+    stub(tmp_path / "docs.sh", "exec sh tools/site.sh")
+    ended = run("./docs.sh", tmp_path)
+    assert ended.returncode == code, ended.stderr
+    assert ("cannot be installed here" in ended.stderr) == (code == 69)
+    assert (tmp_path / ".venv-docs" / "installed").exists() == (pip == 0)
