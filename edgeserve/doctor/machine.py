@@ -127,7 +127,7 @@ def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> 
         accelerators=tuple(accelerators()),
         runtimes=tuple(ask_runtime(name) for name in RUNTIMES),
         confinement=confinement.available(),
-        bandwidth=bandwidth.measure(cores.usable(), min(bandwidth.SIZE, memory.available // 4), BANDWIDTH_ROUNDS),
+        bandwidth=bandwidth.measure(cores.usable(), bandwidth.size_for(memory.available), BANDWIDTH_ROUNDS),
     )
 
 

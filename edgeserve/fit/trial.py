@@ -79,7 +79,7 @@ def _answer(engine: Any, clock: Clock) -> float:
 def main(given: Mapping[str, Any]) -> dict[str, float]:
     """The figures; ``given``: the fields of a ModelSpec of a chat model, or nothing."""
     threads = cores.usable()
-    size = min(bandwidth.SIZE, Probe().read_quick().available // 4)  # a small box has other work to do
+    size = bandwidth.size_for(Probe().read_quick().available)
     found = {"bandwidth": bandwidth.measure(threads, size), "operations": operations(threads)}
     if given:
         files = {role: Path(path) for role, path in given["files"].items()}

@@ -13,11 +13,18 @@ from edgeserve.units import MB
 
 SIZE = 256 * MB
 """Bytes to read: several times the last cache of a small box, and of most servers."""
+LEAST = 16 * MB
+"""Bytes to read where no memory is free. They may lie in a cache, so the figure may be too high."""
 ROUNDS = 40
 """Other programs slow a round down, and never make one faster."""
 
 Scan = Callable[[int, int], object]
 """Reads ``size`` bytes at an address, without the lock of Python."""
+
+
+def size_for(available: int) -> int:
+    """Bytes to read on a machine with this much free memory: a small box has other work to do."""
+    return min(SIZE, max(LEAST, available // 4))
 
 
 def scan(address: int, size: int) -> None:

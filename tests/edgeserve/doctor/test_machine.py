@@ -76,11 +76,14 @@ def test_the_real_runtimes_answer(name: str) -> None:
     assert runtime.detail
 
 
-def test_a_reading_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [512, 1])
+def test_a_reading_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Of a machine of 1 MB nothing is free."""
     monkeypatch.setattr(machine, "ask_runtime", lambda name: Runtime(name, "1", "asked"))
-    here = machine.read(tmp_path / "not" / "there yet", MemoryPolicy(override_memory_mb=512), {"CC": sys.executable})
-    assert here.memory_total == 512 << 20
+    here = machine.read(tmp_path / "not" / "there yet", MemoryPolicy(override_memory_mb=size), {"CC": sys.executable})
+    assert here.memory_total == size << 20
     assert 0 < here.memory_budget < here.memory_total
+    assert here.bandwidth > 0
     assert here.disk_free > 0
     assert here.cores >= 1
     assert here.c_compiler == sys.executable

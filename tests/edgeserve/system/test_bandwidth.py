@@ -29,3 +29,11 @@ def test_every_thread_reads_its_part_of_written_memory_and_the_best_round_counts
 @pytest.mark.parametrize("threads", [1, 2])
 def test_memory_is_read_at_a_plausible_speed(threads: int) -> None:
     assert 1e8 < bandwidth.measure(threads, size=16 * MB, rounds=4) < 5e12
+
+
+@pytest.mark.parametrize(
+    ("available", "size"),
+    [(0, bandwidth.LEAST), (1 << 20, bandwidth.LEAST), (400 << 20, 100 << 20), (1 << 40, bandwidth.SIZE)],
+)
+def test_a_full_machine_is_measured_with_little(available: int, size: int) -> None:
+    assert bandwidth.size_for(available) == size
