@@ -78,7 +78,7 @@ def test_the_real_runtimes_answer(name: str) -> None:
 
 @pytest.mark.parametrize("size", [512, 1])
 def test_a_reading_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """Of a machine of 1 MB nothing is free."""
+    """A machine of 1 MB has nothing free."""
     monkeypatch.setattr(machine, "ask_runtime", lambda name: Runtime(name, "1", "asked"))
     here = machine.read(tmp_path / "not" / "there yet", MemoryPolicy(override_memory_mb=size), {"CC": sys.executable})
     assert here.memory_total == size << 20
