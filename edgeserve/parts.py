@@ -86,12 +86,12 @@ class Makers:
         )
 
     def _places(self) -> Any:
-        from edgeserve.api.realtime.places import Places
+        from edgeserve.api.places import Places
 
         return Places(self._config.server.live_sessions)
 
     def _listeners(self) -> Any:
-        from edgeserve.api.realtime.places import Places
+        from edgeserve.api.places import Places
 
         return Places(LISTENERS, "streams of the memory feed", "close one and try again")
 

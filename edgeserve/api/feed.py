@@ -14,7 +14,7 @@ from edgeserve.api.auth import client_of
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import limits_of
 from edgeserve.api.manage.stream import EventStream, Woken
-from edgeserve.api.realtime.places import Place, Places
+from edgeserve.api.places import Place, Places
 from edgeserve.api.schema import Strict
 from edgeserve.api.values import Integer
 from edgeserve.engine import Rung

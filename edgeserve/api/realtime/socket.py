@@ -14,12 +14,12 @@ from edgeserve.api import cache_salt, failures
 from edgeserve.api.auth import client_of
 from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.limits import Limits
+from edgeserve.api.places import Place
 from edgeserve.api.realtime import beta, commands
 from edgeserve.api.realtime.config import Config
 from edgeserve.api.realtime.engines import Engines
 from edgeserve.api.realtime.frames import read_frame
 from edgeserve.api.realtime.outbox import Outbox
-from edgeserve.api.realtime.places import Place
 from edgeserve.api.realtime.refusal import words
 from edgeserve.api.realtime.response import Response
 from edgeserve.api.realtime.session import Session

@@ -13,7 +13,7 @@ from support.managed import managed, model
 from support.server import Running, until
 
 from edgeserve.api import feed
-from edgeserve.api.realtime.places import SILENT_SECONDS, Places
+from edgeserve.api.places import SILENT_SECONDS, Places
 from edgeserve.clients import Client
 from edgeserve.memory.timeline import Sample
 

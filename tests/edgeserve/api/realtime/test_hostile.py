@@ -21,11 +21,11 @@ from websockets.sync.client import connect
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
+from edgeserve.api.places import SILENT_SECONDS
 from edgeserve.api.realtime import beta, commands
 from edgeserve.api.realtime.asked import MAX_SOUNDS
 from edgeserve.api.realtime.config import NEW, Config
 from edgeserve.api.realtime.items import Conversation, Item
-from edgeserve.api.realtime.places import SILENT_SECONDS
 from edgeserve.api.realtime.session import Session
 from edgeserve.api.realtime.socket import MAX_SETTLING
 from edgeserve.api.realtime.work import Settle

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.gates import Clock
 
-from edgeserve.api.realtime.places import SILENT_SECONDS, SOUND_BYTES, Place, Places
+from edgeserve.api.places import SILENT_SECONDS, SOUND_BYTES, Place, Places
 from edgeserve.clients import Client
 from edgeserve.errors import Busy
 
