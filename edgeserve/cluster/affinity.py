@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import Any
 
 MOST = 10_000
 """Conversations that are remembered; a digest and a name each, about 200 bytes."""
+MOST_DIGESTS = 1024
+"""Beginnings of one conversation, the longest ones. A question holds them, and it is sent between processes."""
 
 
 def digests(model: str, messages: Sequence[Any]) -> tuple[bytes, ...]:
     """One digest for each beginning of a conversation: of its first message, of the first two, and so on."""
-    found, state = list[bytes](), hashlib.blake2b(model.encode("utf-8", "replace"), digest_size=16)
+    found, state = deque[bytes](maxlen=MOST_DIGESTS), hashlib.blake2b(model.encode("utf-8", "replace"), digest_size=16)
     for one in messages:
         state.update(b"\0" + json.dumps(one, sort_keys=True).encode())
         found.append(state.digest())

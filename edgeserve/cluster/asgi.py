@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hmac
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import quote
 
-Scope = dict[str, Any]
-Message = dict[str, Any]
+from edgeserve.api.auth import keys
+from edgeserve.keys.ring import MOST_TOKENS
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
@@ -37,6 +41,11 @@ def error(code: str, message: str) -> Mapping[str, object]:
 def header(scope: Scope, name: bytes) -> str:
     """The first value of a header; empty where there is none."""
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
+
+
+def knows(key: str, scope: Scope) -> bool:
+    """Whether the request has the key, or none is asked for."""
+    return not key or any(hmac.compare_digest(one, key.encode()) for one in keys(scope)[:MOST_TOKENS])
 
 
 def target(scope: Scope) -> bytes:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from typing import IO, cast
 
 from edgeserve.errors import EngineFailure
+from edgeserve.processes.interpreter import module_command
 
 ADDRESS = re.compile(r"(https?://\S+)")
 END_SECONDS = 20.0
@@ -18,7 +18,7 @@ END_SECONDS = 20.0
 
 def serve_command() -> tuple[str, ...]:
     """The server on a free port. Its address and its settings come from the environment of the node."""
-    return (sys.executable, "-m", "edgeserve", "serve", "--port", "0", "--wyoming", "0", "--until-eof")
+    return (*module_command("edgeserve"), "serve", "--port", "0", "--wyoming", "0", "--until-eof")
 
 
 class Child:

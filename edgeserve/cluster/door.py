@@ -6,13 +6,13 @@ request for as long as the context is open.
 
 from __future__ import annotations
 
-import hmac
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
-from edgeserve.cluster.asgi import STATUS, Receive, Scope, Send, answer, error, fail, header, is_proper
-from edgeserve.cluster.passing import Lease, Passing
+from edgeserve.api.limits import Limits
+from edgeserve.cluster.asgi import STATUS, Receive, Scope, Send, answer, error, fail, is_proper, knows
+from edgeserve.cluster.passing import LIMITS, Lease, Passing
 from edgeserve.cluster.passing_socket import pass_socket, refuse
 from edgeserve.cluster.question import read_question
 
@@ -25,16 +25,18 @@ IMPROPER = "invalid_path", "the path has to begin with a slash, and to have no p
 class Door:
     """One application for all clients of a cluster.
 
-    ``status``: the snapshot as JSON. ``key``: the key of all nodes; each node checks it, the door checks it for its own
-    route alone. ``owner``: beginnings of the paths that change one node.
+    ``status``: the snapshot as JSON. ``key``: the key of all nodes. Each node checks it; the door checks it for its own
+    route, and before it reads long JSON. ``owner``: beginnings of the paths that change one node.
     """
 
-    def __init__(self, lease: Lease, status: Status, key: str = "", owner: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, lease: Lease, status: Status, key: str = "", owner: tuple[str, ...] = (), limits: Limits = LIMITS
+    ) -> None:
         self._lease = lease
         self._status = status
         self._key = key
         self._owner = owner
-        self._passing = Passing(lease)
+        self._passing = Passing(lease, key, limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -49,7 +51,7 @@ class Door:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = SLASHES.sub("/", scope["path"])
-        if path == STATUS and not self._knows(scope):
+        if path == STATUS and not knows(self._key, scope):
             await fail(send, 401, "unauthorized", "no key or a wrong one; send Authorization: Bearer <key>")
         elif path == STATUS:
             await answer(send, 200, await self._status())
@@ -64,10 +66,6 @@ class Door:
             await refuse(scope, send, 400, json.dumps(error(*IMPROPER)).encode())
         else:
             await fail(send, 400, *IMPROPER)
-
-    def _knows(self, scope: Scope) -> bool:
-        given = header(scope, b"authorization").removeprefix("Bearer ").encode("latin-1")
-        return not self._key or hmac.compare_digest(given, self._key.encode())
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:

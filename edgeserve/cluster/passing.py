@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -11,22 +12,31 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgeserve.cluster.asgi import Receive, Scope, Send, error, fail, header, target
+from edgeserve.api import failures
+from edgeserve.api.bodies import Bodies, Body
+from edgeserve.api.json_body import SMALL
+from edgeserve.api.limits import Limits
+from edgeserve.cluster.asgi import Receive, Scope, Send, error, fail, header, knows, target
 from edgeserve.cluster.question import Question, read_question
-from edgeserve.errors import Busy
+from edgeserve.errors import EdgeserveError
 
 if TYPE_CHECKING:
     import httpx
 
+Content = bytes | AsyncIterator[bytes]
+"""A whole body, which can be sent again, or one that passes as it comes."""
+LIMITS = Limits()
 Lease = Callable[[Question], AbstractAsyncContextManager[str]]
 """A place at a node for one request: its address. Raises Busy where no node takes requests."""
 
 ATTEMPTS = 3
 """Nodes that are tried for one request. Another node is tried only while no byte of an answer has come."""
-WHOLE_JSON = 32 << 20
-"""Bytes of JSON that are read before a node is chosen: the name of the model may come last."""
 BEGINNING = 64 << 10
-"""The same of other bodies, such as sound: a form has its short fields first, or names no model."""
+"""Bytes of a body that are read before a node is chosen: a form has its short fields first, or names no model.
+
+JSON is read up to ``max_json_bytes`` where the key is the cluster's: the name of the model may come last. Without the
+key, the node refuses the request, or knows a key of its own.
+"""
 CONNECT_SECONDS = 2.0
 BETWEEN_BYTES = 600.0
 """Longest silence of a node within an answer. A load may take minutes."""
@@ -40,7 +50,7 @@ log = logging.getLogger("edgeserve.cluster")
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class Beginning:
     """The beginning of a request's body; ``whole`` when nothing follows."""
 
     data: bytes
@@ -52,10 +62,16 @@ class ClientGone(Exception):
 
 
 class Passing:
-    """Passes requests on, each within a lease."""
+    """Passes requests on, each within a lease. ``key``: the key of the cluster.
 
-    def __init__(self, lease: Lease) -> None:
+    ``limits``: the bounds of bodies, as those of a node (``BodyLimit``): their bytes, all together, and their time.
+    """
+
+    def __init__(self, lease: Lease, key: str = "", limits: Limits = LIMITS) -> None:
         self._lease = lease
+        self._key = key
+        self._json = limits.max_json_bytes
+        self._bodies = Bodies(limits.max_body_bytes, limits.body_seconds)
         self._client: httpx.AsyncClient | None = None
 
     async def close(self) -> None:
@@ -64,34 +80,49 @@ class Passing:
 
     async def pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. Raises nothing that a client causes."""
+        body = self._bodies.open((scope.get("client") or ("",))[0])
+        hear = functools.partial(body.next, receive)
         try:
-            body = await read_beginning(scope, receive)
-            question = read_question(scope["path"], scope["query_string"], header(scope, b"content-type"), body.data)
-            await self._try(question, scope, body, receive, send)
+            beginning = await read_beginning(hear, self._most(scope))
+            asked = scope["path"], scope["query_string"], header(scope, b"content-type"), beginning.data
+            question = (
+                read_question(*asked)
+                if len(beginning.data) <= SMALL
+                else await asyncio.to_thread(read_question, *asked)
+            )
+            content = beginning.data if beginning.whole else _streamed(beginning, body, receive)
+            await self._try(question, scope, content, receive, send)
         except ClientGone:
             return
-        except Busy as busy:
-            await fail(send, 503, busy.code, busy.message, busy.retry_after)
+        except EdgeserveError as error:
+            await failures.respond(error, scope["path"])(scope, receive, send)
+        finally:
+            self._bodies.close(body)
 
-    async def _try(self, question: Question, scope: Scope, body: Body, receive: Receive, send: Send) -> None:
+    def _most(self, scope: Scope) -> int:
+        """Bytes of the body to read before a node is chosen."""
+        json_body = header(scope, b"content-type").partition(";")[0].strip().lower() == "application/json"
+        return self._json if json_body and knows(self._key, scope) else BEGINNING
+
+    async def _try(self, question: Question, scope: Scope, content: Content, receive: Receive, send: Send) -> None:
         import httpx
 
         for left in reversed(range(ATTEMPTS)):
             async with self._lease(question) as url:
                 try:
-                    answer = await self._ask(url, scope, body, receive)
+                    answer = await self._ask(url, scope, content, receive)
                 except httpx.HTTPError as problem:
                     log.warning("%s did not answer %s: %r", url, scope["path"], problem)
                     never_sent = isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout)
-                    if left and (body.whole or never_sent):
+                    if left and (isinstance(content, bytes) or never_sent):
                         continue
                     await fail(send, 502, "node_lost", LOST)
                     return
                 async with contextlib.aclosing(answer):
-                    await _forward(answer, body, receive, send)
+                    await _forward(answer, receive, send)
                 return
 
-    async def _ask(self, url: str, scope: Scope, body: Body, receive: Receive) -> httpx.Response:
+    async def _ask(self, url: str, scope: Scope, content: Content, receive: Receive) -> httpx.Response:
         """The answer once its headers are there. Raises httpx.HTTPError, and ClientGone when nobody waits for it."""
         import httpx
 
@@ -103,38 +134,36 @@ class Passing:
             self._client.headers.clear()
         address = httpx.URL(url, raw_path=target(scope))
         headers = [(name, value) for name, value in scope["headers"] if name not in HOP_BY_HOP]
-        content = body.data if body.whole else _rest(body, receive)
         request = self._client.build_request(scope["method"], address, headers=headers, content=content)
         sent = asyncio.ensure_future(self._client.send(request, stream=True))
-        if not body.whole:
+        if not isinstance(content, bytes):
             return await sent
         return await _unless_gone(sent, receive)
 
 
-async def read_beginning(scope: Scope, receive: Receive) -> Body:
-    """The body as far as the choice of a node needs it. Raises ClientGone."""
-    json_body = header(scope, b"content-type").partition(";")[0].strip().lower() == "application/json"
-    most = WHOLE_JSON if json_body else BEGINNING
+async def read_beginning(hear: Receive, most: int) -> Beginning:
+    """The body, to the message with which it has ``most`` bytes. Raises ClientGone, and what ``hear`` raises."""
     data = bytearray()
     while len(data) < most:
-        message = await receive()
+        message = await hear()
         if message["type"] == "http.disconnect":
             raise ClientGone
         data += message.get("body", b"")
         if not message.get("more_body", False):
-            return Body(bytes(data), True)
-    return Body(bytes(data), False)
+            return Beginning(bytes(data), True)
+    return Beginning(bytes(data), False)
 
 
-async def _rest(body: Body, receive: Receive) -> AsyncIterator[bytes]:
-    yield body.data
-    more = True
-    while more:
-        message = await receive()
+async def _streamed(beginning: Beginning, body: Body, receive: Receive) -> AsyncIterator[bytes]:
+    """The whole body. Only its beginning is kept. Raises ClientGone, RequestTimeout and Busy."""
+    yield beginning.data
+    while not body.whole:
+        message = await body.next(receive)
         if message["type"] == "http.disconnect":
             raise ClientGone
-        yield message.get("body", b"")
-        more = message.get("more_body", False)
+        piece = message.get("body", b"")
+        yield piece
+        body.hold(-len(piece))  # the node has taken it
 
 
 async def _unless_gone(sent: asyncio.Future[httpx.Response], receive: Receive) -> httpx.Response:
@@ -156,7 +185,7 @@ async def _disconnect(receive: Receive) -> None:
         pass
 
 
-async def _forward(answer: httpx.Response, body: Body, receive: Receive, send: Send) -> None:
+async def _forward(answer: httpx.Response, receive: Receive, send: Send) -> None:
     """Send the answer as it comes, until it ends or the client goes."""
     headers = [(name.lower(), value) for name, value in answer.headers.raw]
     kept = [(name, value) for name, value in headers if name not in HOP_BY_HOP]

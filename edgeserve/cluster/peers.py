@@ -36,6 +36,11 @@ class Peer:
         return f"{self.scheme}://{self.address}"
 
 
+def bracketed(host: str) -> str:
+    """The host as an address with a port begins: an IPv6 address has brackets there (RFC 3986, 3.2.2)."""
+    return f"[{host}]" if ":" in host else host
+
+
 def read_peer(text: str) -> Peer:
     """Raises ConfigError."""
     found = WRITTEN.fullmatch(text) if len(text) <= LONGEST else None

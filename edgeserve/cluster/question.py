@@ -6,14 +6,15 @@ its own words.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
+from edgeserve.api.json_body import read_object
 from edgeserve.cluster.affinity import digests
+from edgeserve.errors import InvalidRequest
 from edgeserve.jobs import CHAT, Job
 from edgeserve.residency.names import spellings
 
@@ -64,10 +65,9 @@ def read_question(path: str, query: bytes = b"", media: str = "", body: bytes = 
 
 def _object(body: bytes) -> Mapping[str, Any]:
     try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
+        return dict(read_object(body).items())
+    except InvalidRequest:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _jobs(path: str) -> tuple[Job, ...]:

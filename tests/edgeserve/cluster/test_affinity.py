@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgeserve.cluster.affinity import Affinity, digests
+from edgeserve.cluster.affinity import MOST_DIGESTS, Affinity, digests
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 FIRST = {"role": "user", "content": "Who are you?"}
@@ -44,3 +44,11 @@ def test_the_memory_is_bounded_and_forgets_the_oldest() -> None:
 def test_the_order_of_keys_does_not_matter() -> None:
     assert digests("chat", [{"a": 1, "b": 2}]) == digests("chat", [{"b": 2, "a": 1}])
     assert digests("chat", ["ab"]) != digests("chat", ["a", "b"])
+
+
+def test_a_conversation_of_any_length_has_few_digests() -> None:
+    long = [FIRST] * (3 * MOST_DIGESTS)
+    assert len(digests("chat", long)) == MOST_DIGESTS
+    memory = Affinity()
+    memory.keep(digests("chat", long), "box")
+    assert memory.home(digests("chat", [*long, ANSWER, NEXT])) == "box"

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import psutil
@@ -26,6 +27,16 @@ print(child.pid, child.url, flush=True)
 sys.stdin.read()
 """
 """A process that starts a node and waits."""
+
+
+def test_the_folder_of_the_moment_has_no_module_of_the_server(tmp_path: Path) -> None:
+    """A node starts in the folder in which Ray was started."""
+    (tmp_path / "edgeserve.py").write_text("print('another one')")
+    command = [*serve_command()[: serve_command().index("serve")], "--version"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("edgeserve ")
 
 
 @pytest.mark.slow
@@ -63,4 +74,4 @@ def test_a_server_that_does_not_start_is_an_error_with_its_code() -> None:
 
 
 def test_the_command_is_the_server_on_a_free_port() -> None:
-    assert serve_command()[1:] == ("-m", "edgeserve", "serve", "--port", "0", "--wyoming", "0", "--until-eof")
+    assert serve_command()[1:] == ("-P", "-m", "edgeserve", "serve", "--port", "0", "--wyoming", "0", "--until-eof")

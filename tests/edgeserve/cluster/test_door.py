@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -12,12 +13,17 @@ from typing import Any
 import httpx
 import pytest
 from benchmarks.process import free_port
+from support.cases import each
 from support.door import Leases, door
 from support.server import Running, fake_pool, serving, until
 from support.sound import speech
 from support.sounds import FORMS, encoded, melody
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
+
+from edgeserve.api.limits import Limits
+from edgeserve.cluster import passing
+from edgeserve.cluster.question import Question, read_question
 
 CHAT = "/v1/chat/completions"
 
@@ -227,8 +233,8 @@ def test_routes_that_change_one_node_are_refused(client: httpx.Client) -> None:
     assert leases.asked == []
 
 
-@pytest.mark.parametrize("path", ["/x/../admin/load", "/./admin/load", "/x/%2e%2e/admin/load", "{other}/x", "*"])
-@pytest.mark.parametrize("upgrade", ["", "Upgrade: websocket\r\nConnection: Upgrade\r\n"])
+@each("path", ["/x/../admin/load", "/./admin/load", "/x/%2e%2e/admin/load", "{other}/x", "*"])
+@each("upgrade", ["", "Upgrade: websocket\r\nConnection: Upgrade\r\n"])
 def test_a_path_that_leads_elsewhere_is_refused(path: str, upgrade: str) -> None:
     """``@host`` behind the address of a node would name another machine, and get the client's key."""
     with socket.create_server(("127.0.0.1", 0)) as there:
@@ -264,3 +270,87 @@ def test_a_request_gets_no_headers_that_its_client_did_not_send() -> None:
             assert asked.recv(1 << 10).startswith(b"HTTP/1.1 200 ")
     names = {line.partition(b":")[0].lower() for line in got[0].splitlines()[1:] if line}
     assert names == {b"host", b"x-mine"}
+
+
+def head(path: str, size: int, key: str = "") -> bytes:
+    """The head of a request with a body of JSON."""
+    lines = [f"POST {path} HTTP/1.1", "Host: box", "Content-Type: application/json", f"Content-Length: {size}"]
+    return "\r\n".join([*lines, *([f"x-api-key: {key}"] if key else []), "", ""]).encode()
+
+
+@contextlib.contextmanager
+def asking(url: str, sent: bytes) -> Iterator[socket.socket]:
+    """A connection that sends this, and no more."""
+    address = httpx.URL(url)
+    with socket.create_connection((address.host, address.port), timeout=30) as asked:
+        asked.sendall(sent)
+        yield asked
+
+
+@pytest.mark.parametrize("path", [CHAT, "/api/chat", "/v1/messages"])
+@pytest.mark.parametrize("sent", [b"", b'{"messages": ', b" " * 200_000])
+def test_a_body_that_stalls_ends_in_time(path: str, sent: bytes) -> None:
+    with (
+        rude(lambda connection: connection.recv(1 << 20) and None) as node,
+        door(Leases([node]), limits=Limits(body_seconds=0.3)) as url,
+        asking(url, head(path, 1 << 20) + sent) as asked,
+    ):
+        answer = b""
+        while b"did not come in time" not in answer:
+            answer += (more := asked.recv(1 << 12))
+            assert more, answer
+    assert answer.startswith(b"HTTP/1.1 408 "), answer
+
+
+def test_bodies_hold_no_more_than_their_bound_together() -> None:
+    """The client is over its share with the third: the slowest is refused, and the last one is answered."""
+    limits = Limits(max_body_bytes=1 << 20, max_json_bytes=1 << 20, body_seconds=30)
+    with (
+        serving(fake_pool(["llm"])) as node,
+        door(Leases([node.url]), limits=limits) as url,
+        contextlib.ExitStack() as all_,
+    ):
+        part = head(CHAT, 1 << 20) + b" " * 900_000
+        opened = [all_.enter_context(asking(url, part)) for _ in range(3)]
+        ready, _, _ = select.select(opened, [], [], 20)
+        answer = ready[0].recv(1 << 12)
+        assert answer.startswith(b"HTTP/1.1 503 "), answer
+        assert b"retry-after" in answer
+        assert httpx.post(url + CHAT, json=says("good morning"), timeout=30).status_code == 200
+
+
+@pytest.mark.parametrize("key", ["", "wrong"])
+def test_without_the_key_no_long_body_is_read(key: str) -> None:
+    leases = Leases([f"http://127.0.0.1:{free_port()}"])
+    with door(leases, key="secret") as url, asking(url, head(CHAT, 1 << 20, key) + b" " * 200_000):
+        until(lambda: len(leases.asked) > 0)  # a node is asked, which refuses it
+    others = Leases(leases.addresses)
+    with (
+        door(others, key="secret") as url,
+        asking(url, head(CHAT, 1 << 20, "secret") + b" " * 200_000) as asked,
+    ):
+        asked.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            asked.recv(1)
+        assert others.asked == [], "with the key the door waits for the whole body"
+
+
+def test_the_status_takes_the_key_in_each_header(client: httpx.Client) -> None:
+    with door(Leases([]), key="secret") as url:
+        for name in ("x-api-key", "api-key"):
+            assert client.get(f"{url}/cluster/status", headers={name: "secret"}).status_code == 200
+            assert client.get(f"{url}/cluster/status", headers={name: "wrong"}).status_code == 401
+
+
+def test_long_bodies_are_read_beside_the_loop(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+
+    def noted(*asked: Any) -> Question:
+        threads.append(threading.current_thread().name)
+        return read_question(*asked)
+
+    monkeypatch.setattr(passing, "read_question", noted)
+    with serving(fake_pool(["llm"], context=10**6)) as node, door(Leases([node.url])) as url:
+        assert client.post(url + CHAT, json=says("word " * 10_000, max_tokens=1)).status_code == 200
+    assert len(threads) == 1
+    assert threads[0].startswith(("asyncio_", "uvloop_"))  # the loop's helpers, by the names of either loop

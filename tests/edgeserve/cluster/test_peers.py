@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from support.cases import each
 
 from edgeserve.cluster.peers import Peer, read_peer, read_peers
 from edgeserve.errors import ConfigError
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "peer"),
     [
         ("box2", Peer("box2", 8080)),
@@ -23,7 +24,7 @@ def test_addresses(text: str, peer: Peer) -> None:
     assert read_peer(peer.url) == peer
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         *("", ":8080", "box:0", "box:65536", "box:x", "ftp://box", "http://box/path", "user@box", "box one", "-box"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from support.cases import each
 from support.nodes import busier, model, node
 
 from edgeserve.cluster.place import Ask, Chance, chance, cost, place
@@ -118,7 +118,7 @@ def test_without_a_name_the_default_of_the_first_job_is_meant() -> None:
     assert first(other, default, ask=Ask(jobs=("vision", "asr"))) == "other"
 
 
-@pytest.mark.parametrize(
+@each(
     ("there", "expected"),
     [
         (node("n", model(), budget=300), Chance.NOW),

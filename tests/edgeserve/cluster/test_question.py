@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from support.cases import each
 
 from edgeserve.cluster.affinity import Affinity
 from edgeserve.cluster.question import Question, read_question
@@ -21,7 +21,7 @@ def asked(path: str, **body: Any) -> Question:
     return read_question(path, media=JSON, body=json.dumps(body).encode())
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "job"),
     [
         ("/v1/chat/completions", "llm"),
@@ -65,9 +65,7 @@ def test_a_system_message_of_its_own_field_counts() -> None:
     assert set(one).isdisjoint(other)
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b'"text"', b'{"model": 3}', b'{"messages": {"a": 1}}', b"[" * 100_000, b"\xff\xfe"]
-)
+@each("body", [b"", b"{", b"[]", b'"text"', b'{"model": 3}', b'{"messages": {"a": 1}}', b"[" * 100_000, b"\xff\xfe"])
 def test_a_request_that_cannot_be_read_goes_anywhere(body: bytes) -> None:
     assert read_question("/v1/chat/completions", media=JSON, body=body) == Question()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.cases import each
 from support.nodes import reports
 from support.server import fake_pool, serving
 
@@ -69,7 +70,7 @@ def test_a_node_that_never_answered_is_not_there() -> None:
     assert looks(Boxes(), [{"b"}]) == [(["a:8080"], ["b:8080"])]
 
 
-@pytest.mark.parametrize(
+@each(
     ("answers", "words"),
     [
         (lambda _: httpx.Response(401, text="no key"), "answered 401: no key"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from support.cases import each
 from support.nodes import model, node
 
 from edgeserve.cluster.scale import LEAVE_AFTER, Burden, burden, patiently, scale
@@ -20,7 +20,7 @@ def like(queue: float = 0.5, pressure: Level = Level.LOW, used: float = 10) -> B
     return Burden(queue, pressure, 100, used)
 
 
-@pytest.mark.parametrize(
+@each(
     ("nodes", "wanted"),
     [
         ([like()], 1),

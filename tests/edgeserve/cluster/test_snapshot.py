@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from support.cases import each
 from support.nodes import GIVEN, ROW, model, node
 
 from edgeserve.cluster.snapshot import Snapshot, from_json, read_node
@@ -25,7 +26,7 @@ def test_a_node_is_read() -> None:
     assert one.need == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("stats", "models"),
     [
         ({}, []),

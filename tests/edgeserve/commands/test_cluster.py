@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.process import free_port
 from support.commands import run, told
 from support.nodes import model, node
 from support.server import fake_pool, serving
+from support.store import pulled
 
 from edgeserve.cluster.snapshot import Snapshot
-from edgeserve.commands import cluster_ray
+from edgeserve.commands import Call, cluster_ray, supply
 from edgeserve.commands.cluster import as_text
 from edgeserve.engine import Rung
 
@@ -71,17 +73,23 @@ def test_without_ray_the_extra_is_named(
     assert "pip install 'edgeserve[cluster]'" in line
 
 
+def ray_without_running(settings: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], dict[str, str]]:
+    """The calls that Ray would get, and variables with a key and an empty box.toml beside them."""
+    calls: list[Any] = []
+    monkeypatch.setattr(cluster_ray, "installed", lambda: True)
+    monkeypatch.setattr(cluster_ray, "run_apart", lambda *given: calls.append(given))
+    (settings / "box.toml").write_text("")
+    return calls, {"EDGESERVE_API_KEY": "secret", "XDG_DATA_HOME": str(settings), "HOME": str(settings)}
+
+
 def test_start_and_join_call_ray_with_a_token_and_the_named_address(
     settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    calls = []
-    monkeypatch.setattr(cluster_ray, "installed", lambda: True)
-    monkeypatch.setattr(cluster_ray, "run_apart", lambda *given: calls.append(given))
-    environ = {"EDGESERVE_API_KEY": "secret", "XDG_DATA_HOME": str(settings), "HOME": str(settings)}
-    (settings / "box.toml").write_text("")
+    calls, environ = ray_without_running(settings, monkeypatch)
     assert run("cluster", "start", "--host", "10.0.0.1", "--max", "3", "--config", "box.toml", environ=environ) == 0
     (ray, given, _, _), (deploy, same, _, plan) = calls
-    assert ray[3:] == [
+    assert ray[1:4] == [*deploy[1:3], "ray.scripts.scripts"] == ["-P", "-m", "ray.scripts.scripts"]
+    assert ray[4:] == [
         *("start", "--head", "--port", "6379", "--resources", '{"edgeserve_head": 1}'),
         *("--node-ip-address", "10.0.0.1", "--include-dashboard", "false", "--disable-usage-stats"),
     ]
@@ -107,9 +115,53 @@ def test_start_and_join_call_ray_with_a_token_and_the_named_address(
 
     joined = ["cluster", "join", "10.0.0.1:6379", "--host", "10.0.0.2", "--token-file", str(token)]
     assert run(*joined, environ=environ) == 0
-    assert calls[2][0][3:7] == ["start", "--address", "10.0.0.1:6379", "--node-ip-address"]
+    assert calls[2][0][4:8] == ["start", "--address", "10.0.0.1:6379", "--node-ip-address"]
     assert run("cluster", "start", "--host", "10.0.0.1", environ=environ) == 0
     assert Path(calls[3][1]["RAY_AUTH_TOKEN_PATH"]) == token  # made once
+
+
+def test_an_ipv6_address_has_brackets_before_a_port(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls, environ = ray_without_running(settings, monkeypatch)
+    assert run("cluster", "start", "--host", "fd00::1", "--config", "box.toml", environ=environ) == 0
+    (ray, given, _, _), (_, _, _, plan) = calls
+    assert ray[ray.index("--node-ip-address") + 1] == given["EDGESERVE_HOST"] == "fd00::1"
+    told_to_ray = json.loads(plan)
+    assert (told_to_ray["address"], told_to_ray["host"], told_to_ray["port"]) == ("[fd00::1]:6379", "fd00::1", 8000)
+    said = capsys.readouterr().out
+    assert "http://[fd00::1]:8000" in said
+    assert "join [fd00::1]:6379" in said
+
+
+@pytest.mark.parametrize("argv", [["start"], ["join", "127.0.0.1:6379", "--token-file", "token"]])
+@pytest.mark.parametrize("comes", [True, False])
+def test_missing_models_are_pulled_before_ray_starts(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str], comes: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A replica that pulls in its start is given up after 180 s."""
+    done = list[str]()
+
+    def pull(call: Call, names: list[str]) -> int:
+        done.append(f"pull {' '.join(names)}")
+        if comes:
+            pulled(settings / "store", "smollm2-135m-instruct")
+        return 0
+
+    monkeypatch.setattr(cluster_ray, "installed", lambda: True)
+    monkeypatch.setattr(cluster_ray, "run_apart", lambda command, environ, name, text: done.append(name))
+    monkeypatch.setattr(supply, "pull", pull)
+    (settings / "models.toml").write_text('[llm]\nmodel = "smollm2-135m-instruct"\n')
+    (settings / "token").write_text("0" * 64)
+    (settings / "token").chmod(0o600)
+    environ = {"EDGESERVE_MODELS_DIR": str(settings / "store"), "XDG_DATA_HOME": str(settings), "HOME": str(settings)}
+    assert run("cluster", *argv, environ=environ) == (0 if comes else 1)
+    assert done[0] == "pull smollm2-135m-instruct"
+    if comes:
+        assert done[1] == "ray start"
+    else:
+        assert done[1:] == []
+        assert "not on this device: smollm2-135m-instruct; Ray was not started" in told(capsys)[0]
 
 
 def test_a_token_that_others_can_read_is_refused(

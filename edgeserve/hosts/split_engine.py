@@ -1,0 +1,105 @@
+"""An engine in a worker whose model lies on several machines: the plan of its parts, and the books of the others'."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from edgeserve.engine import Engine, Footprint, Rung
+from edgeserve.engine_abilities import RemotePart, Splitting
+from edgeserve.errors import DoesNotFit, EdgeserveError, EngineFailure
+from edgeserve.hosts.remote import WORKER, RemoteEngine
+from edgeserve.processes.launcher import Launcher
+from edgeserve.splits import asking, node, plan
+from edgeserve.splits.plan import Part, Room
+from edgeserve.units import MB
+
+log = logging.getLogger("edgeserve.process")
+
+HERE = "this machine"
+FAREWELL = 3.0
+"""Seconds for each machine to answer when a worker has died. It may compute the last step yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The parts of a model, this machine's first, and its context in tokens. ``endpoints`` belong to the others."""
+
+    parts: tuple[Part, ...]
+    endpoints: tuple[str, ...]
+    context: int
+
+
+class SplitEngine(RemoteEngine):
+    """As ``RemoteEngine``. ``room``: bytes that the model may take on this machine. ``ask``: see ``asking.ask``."""
+
+    def __init__(
+        self,
+        local: Engine,
+        launcher: Launcher,
+        *,
+        room: Callable[[], int],
+        ask: Callable[..., asking.Offer] = asking.ask,
+        resolve: Callable[[node.Node], str] = node.resolve,
+        **settings: Any,
+    ) -> None:
+        super().__init__(local, launcher, explain=self._find_lost, **settings)
+        self._split = cast(Splitting, local)
+        self._room = room
+        self._ask_node = ask
+        self._resolve = resolve
+        self._planned: Placement | None = None
+
+    @property
+    def remote_parts(self) -> tuple[RemotePart, ...]:
+        placed = self._planned if self.rung is Rung.HOT else None
+        return tuple(RemotePart(one.name, one.layers, one.size) for one in placed.parts[1:]) if placed else ()
+
+    def estimate(self) -> Footprint:
+        """The part of this machine. Until it is planned: an equal share, or all the room that there is here.
+
+        Asks nobody: ``heat`` does, and refuses what does not fit.
+        """
+        room = max(0, self._room() - WORKER)
+        sizes = self._split.sizes(self._split.contexts()[0])
+        layers, *_ = plan.allocate(len(sizes.layers), [1] * (1 + len(self._split.nodes)))
+        share = sizes.fixed(2)[0] + sum(sizes.layers[:layers]) + layers * sizes.cache
+        return Footprint(private=min(share, room) + WORKER)
+
+    def heat(self) -> None:
+        """Raises DoesNotFit when a machine has no room for its part, EngineFailure when it does not answer."""
+        placed = self._planned = self._plan()
+        self._ask("place", placed.endpoints, [one.layers for one in placed.parts], placed.context)
+        for one in placed.parts:
+            log.info("%s: %d layers on %s, %d MB", self.spec.name, one.layers, one.name, one.size // MB)
+        self._ask("heat")
+
+    def _plan(self) -> Placement:
+        endpoints = tuple(self._resolve(node.read_node(one)) for one in self._split.nodes)
+        rooms = [Room(HERE, max(0, self._room() - WORKER))]
+        rooms += [Room(name, self._ask_node(one).free) for name, one in zip(self._split.nodes, endpoints, strict=True)]
+        contexts = self._split.contexts()
+        for context in contexts:
+            try:
+                return Placement(plan.split(self._split.sizes(context), rooms), endpoints, context)
+            except DoesNotFit as error:
+                if context == contexts[-1]:
+                    raise DoesNotFit(f"{self.spec.name}: {error.message}") from error
+        raise EngineFailure(f"{self.spec.name} has no size of context")  # no engine offers none
+
+    def _find_lost(self, text: str) -> str:
+        """The cause of the worker's death: a machine that does not answer any more, if there is one."""
+        if (placed := self._planned) is None:
+            return text
+        others = zip(placed.parts[1:], placed.endpoints, strict=True)
+        lost = [f"{part.name} with {part.layers} layers" for part, one in others if not self._answers(one)]
+        return f"{self.spec.name} has lost {', '.join(lost)}: {text}" if lost else text
+
+    def _answers(self, endpoint: str) -> bool:
+        try:
+            self._ask_node(endpoint, FAREWELL)
+        except EdgeserveError:
+            return False
+        return True

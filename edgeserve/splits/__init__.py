@@ -1,0 +1,1 @@
+"""One model over several machines: the machines, the memory that they offer, and the split of the layers."""

@@ -1,0 +1,185 @@
+"""One model over several machines: workers on loopback addresses, each with a memory of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from support.commands import read_until
+from support.server import Running, serving, until
+
+from edgeserve import assembly, config
+from edgeserve.engines.llama import rpc
+from edgeserve.models.folder import default_root
+from edgeserve.models.store import Store
+from edgeserve.system.probe import Probe
+from edgeserve.units import MB
+
+Pulled = Callable[[str], Mapping[str, Path]]
+
+pytestmark = [
+    pytest.mark.models,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(rpc.plugin() is None, reason="llama.cpp without RPC: make test-cluster installs it"),
+]
+MODEL = "smollm2-135m-instruct"
+LAYERS = 30
+QUESTION = {
+    "model": "split",
+    "messages": [{"role": "user", "content": "Name three rivers of Europe, and say where each begins."}],
+    "temperature": 0,
+    "max_tokens": 48,
+}
+
+
+class Worker:
+    """``edgeserve rpc-worker`` as a process of its own."""
+
+    def __init__(self, memory_mb: int) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.node = f"127.0.0.1:{self.port}"
+        command = ["rpc-worker", "--host", "127.0.0.1", "--port", str(self.port), "--memory-mb", str(memory_mb)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "edgeserve", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        read_until(self.process, "offers")
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+
+    @property
+    def answers(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            return True
+        return False
+
+
+@contextlib.contextmanager
+def workers(*sizes: int) -> Iterator[list[Worker]]:
+    made: list[Worker] = []
+    try:
+        for size in sizes:
+            made.append(Worker(size))
+        yield made
+    finally:
+        for one in made:
+            one.end()
+
+
+@contextlib.contextmanager
+def served(folder: Path, nodes: list[str], override_mb: int = 0) -> Iterator[Running]:
+    settings = folder / "models.toml"
+    named = f"nodes = {nodes!r}\n" if nodes else ""
+    settings.write_text(f'[models.split]\nmodel = "{MODEL}"\ncontext = 512\nthreads = 1\n{named}')
+    environ = {"EDGESERVE_OVERRIDE_MEMORY_MB": str(override_mb)} if override_mb else {}
+    read = config.load(environ, path=settings)
+    models = folder / "models"  # what is learned of memory stays beside it
+    models.symlink_to(default_root(os.environ))
+    with serving(assembly.build_pool(read, Store(models))) as running:
+        yield running
+
+
+def total_with_room(room_mb: int) -> int:
+    """MB of a machine where an engine may take so many, beside this process and the default reserve of a quarter."""
+    return int((Probe().read_quick().process.own / MB + room_mb) / 0.75) + 1
+
+
+def ask(running: Running) -> httpx.Response:
+    return running.client.post("/v1/chat/completions", json=QUESTION, timeout=120)
+
+
+def text_of(answer: httpx.Response) -> str:
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["choices"][0]["message"]["content"])
+
+
+def parts(running: Running) -> list[dict[str, Any]]:
+    return list(running.client.get("/memory/stats").json()["nodes"])
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory, pulled: Pulled) -> str:
+    """The answer of the model on this machine alone."""
+    pulled(MODEL)
+    with served(tmp_path_factory.mktemp("alone"), []) as running:
+        return text_of(ask(running))
+
+
+def test_a_model_over_three_machines_answers_as_it_does_alone(tmp_path: Path, alone: str) -> None:
+    with workers(300, 300) as others, served(tmp_path, [one.node for one in others]) as running:
+        assert text_of(ask(running)) == alone
+        held = parts(running)
+        assert [one["node"] for one in held] == [one.node for one in others]
+        assert 2 <= sum(one["layers"] for one in held) < LAYERS
+        assert all(one["memory_mb"] > 0 for one in held)
+        unloaded = running.client.post("/admin/unload", json={"model": "split"})
+        assert unloaded.status_code == 200, unloaded.text
+        assert parts(running) == []
+        assert text_of(ask(running)) == alone  # a released worker takes the next load
+
+
+def test_a_model_that_no_machine_holds_alone(tmp_path: Path, alone: str) -> None:
+    """The weights take 101 MB: neither the server's machine nor a worker has room for them."""
+    total = total_with_room(125)
+    with workers(90, 90) as others, served(tmp_path, [one.node for one in others], override_mb=total) as running:
+        assert text_of(ask(running)) == alone
+        assert all(one["memory_mb"] <= 90 for one in parts(running))
+
+
+def test_a_node_that_is_too_small_is_named_with_the_sizes(tmp_path: Path, alone: str) -> None:
+    with workers(64) as others, served(tmp_path, [others[0].node], override_mb=total_with_room(75)) as running:
+        answer = ask(running)
+        assert answer.status_code == 507
+        assert "MB free, and its" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("route", "more"),
+    [
+        ("/v1/chat/completions", {"max_tokens": 400}),
+        ("/api/chat", {"options": {"temperature": 0, "num_predict": 400}}),
+        ("/v1/messages", {"max_tokens": 400}),
+    ],
+)
+def test_an_answer_under_way_ends_with_the_name_of_the_node_in_each_dialect(
+    tmp_path: Path, alone: str, route: str, more: dict[str, Any]
+) -> None:
+    with workers(300) as others, served(tmp_path, [others[0].node]) as running:
+        body = {"model": "split", "messages": QUESTION["messages"], "stream": True, **more}
+        with running.client.stream("POST", route, json=body, timeout=120) as answer:
+            assert answer.status_code == 200
+            lines = answer.iter_lines()
+            begun = [next(lines) for _ in range(8)]
+            others[0].end()
+            end = [line for line in lines if line]
+        assert not any("lost" in line for line in begun)
+        assert any("error" in line and f"split has lost {others[0].node}" in line for line in end[-3:]), end[-3:]
+        until(lambda: parts(running) == [])
+
+
+def test_a_killed_node_ends_its_answers_and_the_next_request_tries_again(tmp_path: Path, alone: str) -> None:
+    with workers(300) as others, served(tmp_path, [others[0].node]) as running:
+        assert text_of(ask(running)) == alone
+        others[0].end()
+        lost = ask(running)
+        assert lost.status_code == 500
+        assert others[0].node in lost.json()["error"]["message"]
+        again = ask(running)
+        assert again.status_code == 500
+        assert "cannot be reached" in again.json()["error"]["message"]
+        assert running.client.get("/health").status_code == 200
+        until(lambda: not others[0].answers)
