@@ -36,7 +36,7 @@ async def checked_audio(request: Request, data: bytes, param: str = "audio") -> 
 
     A client that leaves ends the check.
     """
-    request.app.state.pool.warm_ahead(("asr",))
+    request.app.state.pool.ahead.coming(("asr",))
     most, check = limits_of(request).max_audio_seconds, sound_files(request).check
     return await leashed(request.receive, CHECKS, lambda leash: check(data, most, param, leash))
 

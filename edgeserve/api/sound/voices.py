@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from edgeserve.api import models
-from edgeserve.api.fields import NAME_CHARS
+from edgeserve.api.fields import NAME_CHARS, Fields
+from edgeserve.api.limits import Limits
 from edgeserve.api.question import Question
-from edgeserve.api.values import Number, Text
+from edgeserve.api.schema import VISIBLE, Field
+from edgeserve.api.values import Number
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import SpeakRequest
 from edgeserve.residency.pool import Pool
@@ -38,10 +41,28 @@ BLENDS = "+,"
 """Marks between the voices of a blend. Only the engine can read a blend."""
 
 
+class VoiceName(Field[str]):
+    """``voice``: a name, or OpenAI's object with an id."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words, "")
+
+    def read(self, fields: Fields, limits: Limits) -> str:
+        given = fields.raw(self.name)
+        if isinstance(given, dict):
+            return fields.inner(given, f"{fields.full(self.name)}.").required_text("id", limit=NAME_CHARS)
+        return fields.text(self.name, limit=NAME_CHARS)
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        text = {"type": "string", "maxLength": NAME_CHARS}
+        name = text | {"minLength": 1, "pattern": VISIBLE}
+        return {"oneOf": [text, {"type": "object", "properties": {"id": name}, "required": ["id"]}]}
+
+
 class SpeechOptions(Question):
     """The fields about how a text is said."""
 
-    voice = Text("one of /v1/tts/voices, one of OpenAI's names, or a blend; left out: the default", limit=NAME_CHARS)
+    voice = VoiceName("one of /v1/tts/voices, one of OpenAI's names, or a blend; left out: the default")
     speed = Number("pace; 1 is the voice's own", 0.25, 4, default=1.0)
 
     def say(self, known: Sequence[str], text: str) -> SpeakRequest:

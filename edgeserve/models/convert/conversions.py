@@ -34,6 +34,7 @@ CONVERSIONS: Mapping[str, Conversion] = MappingProxyType(
     {
         # Format 1 looked tokens up inside the decoder; format 2 had no int8 graphs; format 3 decoded window by window.
         "whisper": Conversion("edgeserve.models.convert.whisper:convert", 4),
+        "ge2e": Conversion("edgeserve.models.convert.ge2e:convert", 1),
         "whisper_mlx": Conversion("edgeserve.models.convert.whisper_mlx:convert", 1),
     }
 )

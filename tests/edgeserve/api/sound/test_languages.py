@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.cases import each
 
 from edgeserve.api.sound.languages import choose
 from edgeserve.errors import InvalidRequest
@@ -10,7 +11,7 @@ from edgeserve.errors import InvalidRequest
 KNOWN = ("de", "en", "yue", "zh", "zh-tw")
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "chosen"),
     [
         ("", None),
@@ -29,7 +30,7 @@ def test_case_and_region_make_no_difference(code: str, chosen: str | None) -> No
     assert choose(KNOWN, code) == chosen
 
 
-@pytest.mark.parametrize("code", ["fr", "fr-FR", "e", "-", "english", "tlh"])
+@each("code", ["fr", "fr-FR", "e", "-", "english", "tlh"])
 def test_others_are_refused_with_those_that_are_known(code: str) -> None:
     with pytest.raises(InvalidRequest, match="this model knows de, en") as caught:
         choose(KNOWN, code)

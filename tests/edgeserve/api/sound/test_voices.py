@@ -57,6 +57,15 @@ def test_openai_names_are_served(client: httpx.Client, name: str) -> None:
     assert client.post("/v1/tts/synthesize", json={"text": "hello", "voice": name}).content[44:] == said(name)
 
 
+def test_openai_writes_a_voice_as_an_object_too(client: httpx.Client) -> None:
+    said = [
+        client.post("/v1/audio/speech", json={"input": "hello", "voice": voice, "response_format": "pcm"}).content
+        for voice in ("hum", {"id": "hum"})
+    ]
+    assert said[0] == said[1]
+    assert client.post("/v1/audio/speech", json={"input": "hello", "voice": {}}).status_code == 400
+
+
 @pytest.mark.parametrize(("path", "field"), [("/v1/audio/speech", "input"), ("/v1/tts/synthesize", "text")])
 def test_unknown_voices_are_refused_with_the_list(client: httpx.Client, path: str, field: str) -> None:
     for voice in ("bass", "tone+bass", "tone,hum"):

@@ -1,0 +1,1 @@
+"""Speakers of a recording, told apart by their voices."""

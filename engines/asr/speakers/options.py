@@ -1,0 +1,10 @@
+"""Options of the engine that tells speakers apart, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakerOptions:
+    """[speaker] in models.toml has no keys of its own."""
