@@ -50,25 +50,37 @@ class Player:
         self._process: subprocess.Popen[bytes] | None = None
         self._feeder: threading.Thread | None = None
         self._whole: list[AudioEvent] = []
+        self._file: IO[bytes] | None = None
+
+    @property
+    def playing(self) -> bool:
+        """Whether sound is left to play, or more may come."""
+        return self._process is not None and self._process.poll() is None
 
     def add(self, event: AudioEvent) -> None:
-        """Queue the sound of an event; returns at once."""
+        """Queue the sound of an event; returns at once. Raises EngineFailure where the player has failed."""
         if self._program.reads == "file":
             self._whole.append(event)
-        else:
-            if self._process is None:
-                self._start(event.sample_rate)
-            self._pieces.put(event.pcm)
+            return
+        if self._process is None:
+            self._start(event.sample_rate)
+        elif code := self._process.poll():
+            raise self._failure(code)
+        self._pieces.put(event.pcm)
+
+    def finish(self) -> None:
+        """Play what is left; returns at once. No sound comes after it."""
+        if self._program.reads == "file" and self._process is None:
+            self._start_whole()
+        self._pieces.put(None)
 
     def end(self) -> None:
         """Wait for the last sample. Raises EngineFailure when the player fails."""
-        if self._program.reads == "file":
-            self._play_whole()
-        self._pieces.put(None)
+        self.finish()
         if self._process is None:
             raise EngineFailure("the engine made no sound of this text")
         if code := self._process.wait():
-            raise EngineFailure(f"{self._program.name} could not play the sound; it ended with exit code {code}")
+            raise self._failure(code)
 
     def __enter__(self) -> Player:
         return self
@@ -80,6 +92,11 @@ class Player:
         if self._feeder is not None:
             self._pieces.put(None)
             self._feeder.join()
+        if self._file is not None:
+            self._file.close()
+
+    def _failure(self, code: int) -> EngineFailure:
+        return EngineFailure(f"{self._program.name} could not play the sound; it ended with exit code {code}")
 
     def _start(self, rate: int) -> None:
         command = [self._path, *self._program.arguments.format(rate=rate).split()]
@@ -96,11 +113,10 @@ class Player:
                 stdin.write(encoder.add(pcm) if encoder else pcm)
                 stdin.flush()
 
-    def _play_whole(self) -> None:
+    def _start_whole(self) -> None:
         if not self._whole:
             return
-        with tempfile.NamedTemporaryFile(suffix=".wav") as file:
-            file.write(wav((event.pcm for event in self._whole), self._whole[0].sample_rate))
-            file.flush()
-            self._process = subprocess.Popen([self._path, file.name])  # noqa: S603
-            self._process.wait()
+        self._file = cast(IO[bytes], tempfile.NamedTemporaryFile(suffix=".wav"))  # noqa: SIM115 - open while it plays
+        self._file.write(wav((event.pcm for event in self._whole), self._whole[0].sample_rate))
+        self._file.flush()
+        self._process = subprocess.Popen([self._path, self._file.name])  # noqa: S603

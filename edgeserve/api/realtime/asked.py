@@ -10,7 +10,8 @@ from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.realtime.commands import Respond, Whole
 from edgeserve.api.realtime.config import Config
-from edgeserve.api.realtime.items import Conversation, Item, read_item
+from edgeserve.api.realtime.conversation import Conversation
+from edgeserve.api.realtime.items import Item, read_item
 from edgeserve.api.schema import Record
 from edgeserve.api.values import Enum
 from edgeserve.errors import InvalidRequest

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from edgeserve.api import models
+from edgeserve.api.realtime.commands import Command
 from edgeserve.api.realtime.config import Config
 from edgeserve.api.realtime.items import Item
+from edgeserve.api.realtime.pictures import Pictures
 from edgeserve.api.realtime.response import Response
 from edgeserve.api.sound import languages, voices
 from edgeserve.errors import ContextOverflow
-from edgeserve.jobs import CHAT
+from edgeserve.jobs import CHAT, PICTURES
 from edgeserve.messages import (
     AudioEvent,
     ChatRequest,
@@ -34,6 +37,7 @@ from edgeserve.messages import (
 )
 from edgeserve.residency.pool import Pool
 from edgeserve.talk.clauses import Clauses
+from edgeserve.talk.first_sounds import FirstSounds
 from edgeserve.talk.forms import Outgoing
 
 SHORTENINGS = 8
@@ -44,11 +48,21 @@ Parts = asyncio.Queue[str | ToolCall | None]
 
 
 class Engines:
-    """All that a session asks of engines. ``salt`` as in ``ChatRequest``."""
+    """All that a session asks of engines. ``salt`` as in ``ChatRequest``. ``clock`` counts seconds."""
 
-    def __init__(self, pool: Pool, salt: str = "") -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        pictures: Pictures,
+        first_sounds: FirstSounds,
+        salt: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._pool = pool
+        self._pictures = pictures
+        self._first_sounds = first_sounds
         self._salt = salt
+        self._clock = clock
 
     def check(self, config: Config) -> None:
         """Raises ModelNotFound, NotConfigured and InvalidRequest for settings that no served model can follow."""
@@ -62,6 +76,11 @@ class Engines:
                 voices.choose(self._pool.voices(mouth), config.voice)
         else:
             self._pool.rung(ear)
+
+    async def look(self, command: Command) -> None:
+        """Check the pictures of an event. Raises InvalidRequest, and NotConfigured without a model for pictures."""
+        if await self._pictures.check(command):
+            self._pool.rung(models.choose(self._pool, "", PICTURES))
 
     def warm(self, config: Config) -> None:
         """Get the engines of a turn ready while the user speaks, as far as memory is free. Returns at once."""
@@ -139,31 +158,38 @@ class Engines:
 
     async def _speak(self, response: Response, parts: Parts, room: Room) -> None:
         """Say the clauses as they come. A lease lasts for one clause, since the model may still think."""
-        config = response.config
+        began: float | None = None
+        with self._first_sounds.waiting() as first:
+            while (part := await parts.get()) is not None:
+                if isinstance(part, ToolCall):
+                    response.call(part)
+                    continue
+                if began is not None:
+                    await self._first_sounds.give_way(response.seconds - (self._clock() - began))
+                response.speak(part)
+                if part.strip():
+                    await self._say(part.strip(), response, room)
+                    began = began or self._clock()
+                    first.came()
+                response.spoke()
+                await room()
+
+    async def _say(self, clause: str, response: Response, room: Room) -> None:
+        config, out = response.config, Outgoing(response.config.target)
         mouth = models.choose(self._pool, "", ("tts",))
         voice = voices.choose(self._pool.voices(mouth), config.voice)
-        while (part := await parts.get()) is not None:
-            if isinstance(part, ToolCall):
-                response.call(part)
-                continue
-            response.speak(part)
-            if not part.strip():
-                response.spoke()
-                continue
-            out = Outgoing(config.target)
-            async with await self._pool.lease(mouth) as lease:
-                async for event in lease.run(SpeakRequest(part.strip(), voice, config.speed)):
-                    if isinstance(event, AudioEvent):
-                        for piece in out.feed(event):
-                            response.sound(piece)
-                            await room()
-            response.sound(out.end())
-            response.spoke()
-            await room()
+        async with await self._pool.lease(mouth) as lease:
+            async for event in lease.run(SpeakRequest(clause, voice, config.speed)):
+                if isinstance(event, AudioEvent):
+                    for piece in out.feed(event):
+                        response.sound(piece)
+                        await room()
+        response.sound(out.end())
 
     async def _events(self, config: Config, items: list[Item]) -> AsyncGenerator[Event, None]:
         """The model's answer. The oldest messages are left out until the others fit into its context."""
-        chat, messages = self._chat(config), written(items)
+        messages = await self._pictures.messages(items)
+        chat = self._seeing(config) if any(one.images for one in messages) else self._chat(config)
         head = [Message("system", (TextPart(config.settings.instructions),))] if config.settings.instructions else []
         for left in range(SHORTENINGS, -1, -1):
             request = ChatRequest(
@@ -190,17 +216,16 @@ class Engines:
     def _chat(self, config: Config) -> str:
         return models.choose(self._pool, config.settings.model, CHAT)
 
+    def _seeing(self, config: Config) -> str:
+        """The model that answers with pictures: the session's, else the default of those that see."""
+        named = models.found_by_name(self._pool, config.settings.model, PICTURES)
+        return named or models.choose(self._pool, "", PICTURES)
+
     def _ear(self, config: Config) -> str:
         return models.choose(self._pool, config.transcription.model if config.transcription else "", ("asr",))
 
     def _language(self, config: Config) -> str:
         return config.transcription.language if config.transcription else ""
-
-
-def written(items: Iterable[Item]) -> list[Message]:
-    """The items as messages. Items that say nothing are left out."""
-    messages = [message for item in items if (message := item.message()) is not None]
-    return messages or [Message("user", (TextPart(""),))]
 
 
 def shortened(messages: list[Message]) -> list[Message]:

@@ -15,8 +15,7 @@ from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Record, read_variant
 from edgeserve.api.tools import ToolName
 from edgeserve.api.values import Enum, Ignored, Text
-from edgeserve.errors import InvalidRequest, NotSupported
-from edgeserve.messages import Message, Role, TextPart, ToolCall
+from edgeserve.messages import ImagePart, Message, Role, TextPart, ToolCall
 from edgeserve.talk.spoken import Spoken
 
 MAX_PARTS = 64
@@ -28,9 +27,11 @@ PICTURE = "input_image"
 
 @dataclass(slots=True)
 class Item:
-    """One item. ``content``: parts as clients read them, without sound. ``spoken``: of an answer that was spoken.
+    """One item. ``content``: parts as clients read them, without sound and pictures.
 
-    ``sound`` of a user's part that is still to be transcribed stays until then, with the number of the part.
+    - ``spoken``: of an answer that was spoken
+    - ``sound`` of a user's part, with the number of the part; until it is transcribed
+    - ``pictures``: files by the numbers of their parts
     """
 
     id: str
@@ -44,6 +45,7 @@ class Item:
     output: str = ""
     spoken: Spoken | None = None
     sound: tuple[int, bytes] | None = None
+    pictures: dict[int, bytes] = field(default_factory=dict)
 
     def written(self) -> dict[str, Any]:
         head = {"id": self.id, "object": "realtime.item", "type": self.type, "status": self.status}
@@ -56,21 +58,27 @@ class Item:
     @property
     def text(self) -> str:
         """All that the parts say."""
-        return "".join(str(part.get("text") or part.get("transcript") or "") for part in self.content)
+        return "".join(map(_said, self.content))
 
     @property
     def size(self) -> int:
         """Characters that the item keeps."""
-        said = sum(len(part.get("text") or part.get("transcript") or "") for part in self.content)
-        return said + len(self.arguments) + len(self.output)
+        return len(self.text) + len(self.arguments) + len(self.output)
 
-    def message(self) -> Message | None:
-        """The item as engines read it; None for one that says nothing."""
+    def message(self, pictures: Mapping[int, ImagePart] = MappingProxyType({})) -> Message | None:
+        """The item as engines read it; None for one that says nothing. ``pictures``: the checked ones."""
         if self.type == "function_call":
             return Message("assistant", (), (ToolCall(self.name, self.arguments, self.call_id),))
         if self.type == "function_call_output":
             return Message("tool", (TextPart(self.output),), tool_call_id=self.call_id)
-        return Message(ROLES[self.role], (TextPart(self.text),)) if self.text.strip() else None
+        if not pictures:
+            return Message(ROLES[self.role], (TextPart(self.text),)) if self.text.strip() else None
+        said = [pictures.get(at) or TextPart(_said(part)) for at, part in enumerate(self.content)]
+        return Message(ROLES[self.role], tuple(one for one in said if one != TextPart("")))
+
+
+def _said(part: Mapping[str, Any]) -> str:
+    return str(part.get("text") or part.get("transcript") or "")
 
 
 class Base64(Field[bytes]):
@@ -82,13 +90,29 @@ class Base64(Field[bytes]):
     def read(self, fields: Fields, limits: Limits) -> bytes:
         if fields.raw(self.name) is None:
             raise fields.error(self.name, "is required: sound as base64")
+        return self._decoded(fields, fields.text(self.name))
+
+    def _decoded(self, fields: Fields, text: str) -> bytes:
         try:
-            return base64.b64decode(fields.text(self.name), validate=True)
+            return base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
             raise fields.error(self.name, "is not base64") from None
 
     def schema(self, limits: Limits) -> dict[str, Any]:
         return {"type": "string", "contentEncoding": "base64"}
+
+
+class DataUrl(Base64):
+    """A file as a data URL."""
+
+    def read(self, fields: Fields, limits: Limits) -> bytes:
+        head, _, text = fields.required_text(self.name).partition(",")
+        if not (head.startswith("data:") and head.endswith(";base64")):
+            raise fields.error(self.name, "must be data:image/jpeg;base64,…: conversations fetch no pictures")
+        return self._decoded(fields, text)
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        return {"type": "string", "pattern": "^data:.*;base64,"}
 
 
 class TextPiece(Record):
@@ -104,8 +128,9 @@ class SoundPiece(Record):
 
 
 class PicturePiece(Record):
-    OPEN = True
     type = Enum("", (PICTURE,), required=True)
+    image_url = DataUrl("the picture", required=True)
+    detail = Enum("accepted; every picture is read alike", ("auto", "low", "high", "original"), default="auto")
 
 
 Piece = TextPiece | SoundPiece | PicturePiece
@@ -124,13 +149,7 @@ class Pieces(Field[tuple[Piece, ...]]):
         given = fields.objects(self.name)
         if len(given) > MAX_PARTS:
             raise fields.error(self.name, f"has {len(given)} entries; the limit is {MAX_PARTS}")
-        read = [read_variant(one, PIECES, limits) for one in given]
-        for at, one in enumerate(read):
-            if isinstance(one, PicturePiece):
-                where = fields.full(f"{self.name}[{at}]")
-                text = "is a picture, which conversations do not take: send it to /v1/chat/completions"
-                raise NotSupported(f"{where} {text}", param=where)
-        return tuple(read)
+        return tuple(read_variant(one, PIECES, limits) for one in given)
 
     def schema(self, limits: Limits) -> dict[str, Any]:
         parts = [one.describe(limits) for one in dict.fromkeys(PIECES.values())]
@@ -157,7 +176,15 @@ class GivenMessage(Given):
                 item.content.append({"type": piece.type, "text": piece.text})
             elif isinstance(piece, SoundPiece):
                 self._add_sound(item, piece, at)
+            else:
+                self._add_picture(item, piece, at)
         return item
+
+    def _add_picture(self, item: Item, piece: PicturePiece, at: int) -> None:
+        if self.role != "user":
+            raise self.error(f"content[{at}]", "is a picture, which only the user sends")
+        item.pictures[at] = piece.image_url
+        item.content.append({"type": piece.type, "detail": piece.detail})
 
     def _add_sound(self, item: Item, piece: SoundPiece, at: int) -> None:
         known = piece.transcript or None
@@ -200,50 +227,3 @@ def read_item(fields: Fields, limits: Limits, new_id: str) -> Item:
     """The item in an object. ``new_id``: its id where the client gives none. Raises InvalidRequest."""
     given = read_variant(fields, VARIANTS, limits)
     return given.item(given.id or new_id)
-
-
-class Conversation:
-    """The items in their order. Characters and number are bounded: the oldest items make room."""
-
-    MOST, CHARS = 512, 262_144
-
-    def __init__(self) -> None:
-        self.items: list[Item] = []
-
-    def find(self, name: str) -> Item:
-        """Raises InvalidRequest for an item that is not there."""
-        for item in self.items:
-            if item.id == name:
-                return item
-        raise InvalidRequest(f"there is no item {name[:80]!r} in the conversation", param="item_id")
-
-    def add(self, item: Item, after: str | None = None) -> str | None:
-        """Add an item at the end, behind item ``after``, or with "root" first. Returns the id of the one before.
-
-        Raises InvalidRequest for an id that is there, and an ``after`` that is not.
-        """
-        if any(one.id == item.id for one in self.items):
-            raise InvalidRequest(f"there is an item {item.id[:80]!r} already", param="item.id")
-        at = len(self.items)
-        if after is not None:
-            at = 0 if after == "root" else self.items.index(self.find(after)) + 1
-        self.items.insert(at, item)
-        return self.items[at - 1].id if at else None
-
-    def crowd_out(self, kept: Item) -> list[Item]:
-        """Remove the oldest items until the rest is within bounds, those of the system last; never ``kept``."""
-        count, chars = len(self.items), sum(one.size for one in self.items)
-        gone: list[Item] = []
-        for one in sorted(self.items, key=lambda one: one.role == "system"):
-            if count <= self.MOST and chars <= self.CHARS:
-                break
-            if one is not kept:
-                count, chars = count - 1, chars - one.size
-                gone.append(one)
-        if gone:
-            out = set(map(id, gone))
-            self.items = [one for one in self.items if id(one) not in out]
-        return gone
-
-    def remove(self, name: str) -> None:
-        self.items.remove(self.find(name))

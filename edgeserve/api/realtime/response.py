@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from edgeserve.api.realtime.config import Config
-from edgeserve.api.realtime.items import Conversation, Item
+from edgeserve.api.realtime.conversation import Conversation, Tell
+from edgeserve.api.realtime.items import Item
 from edgeserve.messages import FinishEvent, ToolCall
 from edgeserve.talk.spoken import Spoken
-
-Tell = Callable[..., None]
 
 
 class Response:
@@ -175,17 +174,13 @@ class Response:
         at = len(self._output) - 1
         self._tell("response.output_item.added", response_id=self.id, output_index=at, item=item.written())
         if self._conversation is not None:
-            before = self._conversation.add(item)
-            self._tell("conversation.item.added", previous_item_id=before, item=item.written())
+            self._conversation.add(item)
         return at
 
     def _finish(self, item: Item, at: int) -> None:
         self._tell("response.output_item.done", response_id=self.id, output_index=at, item=item.written())
         if self._conversation is not None:
-            items = self._conversation.items
-            place = next((number for number, one in enumerate(items) if one is item), 0)
-            before = items[place - 1].id if place else None
-            self._tell("conversation.item.done", previous_item_id=before, item=item.written())
+            self._conversation.finish(item)
 
     def _part(self, type_: str, item: Item, **fields: Any) -> None:
         place = {"response_id": self.id, "item_id": item.id, "output_index": self._output.index(item)}

@@ -12,13 +12,15 @@ from typing import Any
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.realtime import asked, commands
+from edgeserve.api.realtime.answers import Answers
 from edgeserve.api.realtime.asked import Asked
 from edgeserve.api.realtime.buffer import Buffer
 from edgeserve.api.realtime.config import Config
-from edgeserve.api.realtime.items import Conversation, Item, read_item
-from edgeserve.api.realtime.refusal import Refused, words
+from edgeserve.api.realtime.conversation import Conversation
+from edgeserve.api.realtime.items import Item, read_item
+from edgeserve.api.realtime.refusal import words
 from edgeserve.api.realtime.response import Response
-from edgeserve.api.realtime.work import Answer, Draft, Settle, Stop, Undraft, Warm, Work
+from edgeserve.api.realtime.work import Draft, Settle, Undraft, Warm, Work
 from edgeserve.errors import EdgeserveError, InvalidRequest
 from edgeserve.talk import ending
 from edgeserve.talk.turns import Mark
@@ -43,23 +45,25 @@ class Session:
     ) -> None:
         self.out: list[dict[str, Any]] = []
         self.work: list[Work] = []
-        self.conversation = Conversation()
-        self.response: Response | None = None
-        """The answer under way."""
+        self.conversation = Conversation(self._tell)
         self._limits, self._check, self._id = limits, check, make_id
-        self._name, self._conversation_id = make_id("sess"), make_id("conv")
+        self._name = make_id("sess")
+        self._answers = Answers(self.conversation, self._tell, self.work, make_id)
         self._turn = ""
         """Id of the item that the turn under way will be."""
         self._answered: set[str] = set()
         """Items whose words begin an answer."""
-        self._waits_from: float | None = None
-        """End of the latest answer's sound, from which ``idle_timeout_ms`` counts."""
         self._config = config
         self.buffer = Buffer(config.source, config.rules)
 
     @property
     def config(self) -> Config:
         return self._config
+
+    @property
+    def response(self) -> Response | None:
+        """The answer under way."""
+        return self._answers.current
 
     @property
     def speaking(self) -> bool:
@@ -85,16 +89,15 @@ class Session:
             case commands.Create():
                 self._create(command)
             case commands.Truncate():
-                self._truncate(command)
+                self.conversation.truncate(command.item_id, command.content_index, command.audio_end_ms)
             case commands.OfItem(type="conversation.item.delete"):
                 self.conversation.remove(command.item_id)
-                self._tell("conversation.item.deleted", item_id=command.item_id)
             case commands.OfItem():
-                self._tell("conversation.item.retrieved", item=self.conversation.find(command.item_id).written())
+                self.conversation.retrieve(command.item_id)
             case commands.Respond():
                 self._respond(command)
             case commands.Cancel():
-                self._cancel(command)
+                self._answers.cancel(command.response_id, self.buffer.end)
             case commands.Command(type="input_audio_buffer.commit"):
                 self._commit_by_hand()
             case commands.Command(type="input_audio_buffer.clear"):
@@ -130,15 +133,15 @@ class Session:
                 self._tell(f"{kind}.delta", **place, delta=text)
             usage = {"type": "duration", "seconds": round(seconds, 3)}
             self._tell(f"{kind}.completed", **place, transcript=text, usage=usage)
-        self._crowd_out(item)
+        self.conversation.crowd_out(item)
         wanted = item.id in self._answered
         self._answered.discard(item.id)
         if wanted and text and self.response is None:
-            self._begin_answer(Asked(self._config))
+            self._answers.begin(Asked(self._config))
 
     def not_transcribed(self, item: Item, error: EdgeserveError) -> None:
         """The sound of an item has no words, since the engine failed."""
-        self._crowd_out(item)
+        self.conversation.crowd_out(item)
         self._answered.discard(item.id)
         if self._config.transcription is not None:
             kind = "conversation.item.input_audio_transcription.failed"
@@ -148,11 +151,7 @@ class Session:
 
     def ended(self, response: Response) -> None:
         """An answer has ended, by itself or by a failure."""
-        if self.conversation.items:
-            self._crowd_out(self.conversation.items[-1])
-        if self.response is response:
-            self.response = None
-            self._waits_from = self.buffer.end + response.seconds
+        self._answers.ended(response, self.buffer.end)
 
     def _tell(self, type_: str, **fields: Any) -> None:
         self.out.append({"type": type_, "event_id": self._id("event"), **fields})
@@ -197,15 +196,14 @@ class Session:
                 self._stopped(mark.at, drafted=True)
 
     def _started(self, at: float) -> None:
-        self._turn, self._waits_from = self._id("item"), None
+        self._turn, self._answers.waits_from = self._id("item"), None
         self.buffer.drop(at)
         self._tell("input_audio_buffer.speech_started", audio_start_ms=_ms(at), item_id=self._turn)
         self.work.append(Warm())
         detection = self._config.detection
         if detection is not None and detection.interrupt_response:
             self._answered.clear()
-            if self.response is not None:
-                self._end_answer(self.response, "turn_detected")
+            self._answers.stop("turn_detected", self.buffer.end)
 
     def _stopped(self, at: float, *, drafted: bool = False) -> None:
         name, self._turn = self._turn or self._id("item"), ""
@@ -217,16 +215,15 @@ class Session:
 
     def _look_at_silence(self) -> None:
         """Let the model speak again where nobody has spoken for ``idle_timeout_ms``."""
-        detection, since = self._config.detection, self._waits_from
+        detection, since = self._config.detection, self._answers.waits_from
         if since is None or detection is None or detection.idle_timeout_ms is None or self.response is not None:
             return
         now = self.buffer.end
         if now - since >= detection.idle_timeout_ms / 1000:
-            self._waits_from = None
             name = self._id("item")
             times = {"audio_start_ms": _ms(since), "audio_end_ms": _ms(now)}
             self._tell("input_audio_buffer.timeout_triggered", **times, item_id=name)
-            self._begin_answer(Asked(self._config))
+            self._answers.begin(Asked(self._config))
 
     def _commit_by_hand(self) -> None:
         self.buffer.check_commit()
@@ -237,10 +234,10 @@ class Session:
     def _commit(self, name: str, *, drafted: bool = False) -> None:
         sound = self.buffer.take()
         item = Item(name, role="user", content=[{"type": "input_audio", "transcript": None}])
-        before = self.conversation.add(item)
-        self._tell("input_audio_buffer.committed", item_id=name, previous_item_id=before)
-        self._tell_item(item, before)
-        self._crowd_out(item)
+        self._tell("input_audio_buffer.committed", item_id=name, previous_item_id=self.conversation.last)
+        self.conversation.add(item)
+        self.conversation.finish(item)
+        self.conversation.crowd_out(item)
         self.work.append(Settle(item, sound, drafted))
 
     def _clear(self) -> None:
@@ -256,32 +253,15 @@ class Session:
     def _create(self, command: commands.Create) -> None:
         assert command.item is not None  # noqa: S101 - it is required
         item = read_item(command.item, self._limits, self._id("item"))
-        before = self.conversation.add(item, command.previous_item_id or None)
-        self._tell_item(item, before)
+        self.conversation.add(item, command.previous_item_id or None)
+        self.conversation.finish(item)
         self._hear_item(item)
-        self._crowd_out(item)
+        self.conversation.crowd_out(item)
 
     def _hear_item(self, item: Item) -> None:
         if item.sound is not None:
             data, item.sound = item.sound[1], None
             self.work.append(Settle(item, data, form=self._config.source))
-
-    def _truncate(self, command: commands.Truncate) -> None:
-        item = self.conversation.find(command.item_id)
-        if item.spoken is None:
-            raise InvalidRequest(f"item {item.id} holds no speech of the assistant", param="item_id")
-        item.spoken.cut(command.audio_end_ms / 1000)  # an end behind the speech cuts nothing: some clients play late
-        item.content[0]["transcript"] = item.spoken.text
-        place = {"content_index": command.content_index, "audio_end_ms": command.audio_end_ms}
-        self._tell("conversation.item.truncated", item_id=item.id, **place)
-
-    def _tell_item(self, item: Item, before: str | None) -> None:
-        for kind in ("added", "done"):
-            self._tell(f"conversation.item.{kind}", previous_item_id=before, item=item.written())
-
-    def _crowd_out(self, kept: Item) -> None:
-        for item in self.conversation.crowd_out(kept):
-            self._tell("conversation.item.deleted", item_id=item.id)
 
     # Answers
 
@@ -289,42 +269,12 @@ class Session:
         if not self._config.talks:
             text = "this session transcribes and answers nothing: set session.type to realtime"
             raise InvalidRequest(text, param="type")
-        if self.response is not None:
-            text = f"answer {self.response.id} is under way: wait for its response.done, or cancel it"
-            raise Refused.by("conversation_already_has_active_response", text)
+        self._answers.check_none()
         wanted = asked.read(command, self._config, self._limits, self.conversation, self._id)
         self._check(wanted.config)
         for item in wanted.prompt or ():
             self._hear_item(item)
-        self._begin_answer(wanted)
-
-    def _begin_answer(self, wanted: Asked) -> None:
-        self._waits_from = None
-        response = Response(
-            self._id("resp"),
-            wanted.config,
-            None if wanted.beside else self.conversation,
-            self._tell,
-            self._id,
-            prompt=wanted.prompt,
-            metadata=wanted.metadata,
-            conversation_id=self._conversation_id,
-        )
-        self.response = response
-        response.begin()
-        self.work.append(Answer(response))
-
-    def _cancel(self, command: commands.Cancel) -> None:
-        response = self.response
-        if response is None or command.response_id not in ("", response.id):
-            text = "there is no such answer under way: it may have ended"
-            raise Refused.by("response_cancel_not_active", text, "response_id")
-        self._end_answer(response, "client_cancelled")
-
-    def _end_answer(self, response: Response, reason: str) -> None:
-        response.end("cancelled", reason)
-        self.ended(response)
-        self.work.append(Stop(response))
+        self._answers.begin(wanted)
 
 
 def _ms(seconds: float) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from edgeserve.api.fields import NAME_CHARS, Fields, clipped
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Object, Objects, Record
+from edgeserve.api.sound.voices import VoiceName
 from edgeserve.api.tools import MAX_TOOLS, DeclaredFunction
 from edgeserve.api.values import Enum, Flag, Ignored, Integer, Number, Text
 from edgeserve.errors import NotSupported
@@ -65,26 +66,9 @@ class Input(Record):
     turn_detection = Object("null: the client commits the sound itself", Detection)
 
 
-class Voice(Field[str]):
-    """``voice``: a name, or OpenAI's object with an id."""
-
-    def __init__(self) -> None:
-        super().__init__("a voice of the model, or one of OpenAI's names", "")
-
-    def read(self, fields: Fields, limits: Limits) -> str:
-        given = fields.raw(self.name)
-        if isinstance(given, dict):
-            return fields.inner(given, f"{fields.full(self.name)}.").required_text("id", limit=NAME_CHARS)
-        return fields.text(self.name, limit=NAME_CHARS)
-
-    def schema(self, limits: Limits) -> dict[str, Any]:
-        text = {"type": "string", "maxLength": NAME_CHARS}
-        return {"oneOf": [text, {"type": "object", "properties": {"id": text}, "required": ["id"]}]}
-
-
 class Output(Record):
     format = Object("form of the sound", SoundForm)
-    voice = Voice()
+    voice = VoiceName("a voice of the model, or one of OpenAI's names")
     speed = Number("pace; 1 is the voice's own", 0.25, 4, default=1.0)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
 from typing import Any
 
 from starlette.datastructures import State
@@ -20,13 +19,11 @@ from edgeserve.api.realtime.config import Config
 from edgeserve.api.realtime.engines import Engines
 from edgeserve.api.realtime.frames import read_frame
 from edgeserve.api.realtime.outbox import Outbox
+from edgeserve.api.realtime.pictures import Pictures
 from edgeserve.api.realtime.refusal import words
-from edgeserve.api.realtime.response import Response
 from edgeserve.api.realtime.session import Session
-from edgeserve.api.realtime.work import Answer, Draft, Settle, Stop, Undraft, Warm, Work
+from edgeserve.api.realtime.tasks import Tasks
 from edgeserve.errors import EdgeserveError
-from edgeserve.messages import FinishEvent
-from edgeserve.talk.forms import Form, Incoming
 from edgeserve.talk.pace import Pace
 from edgeserve.talk.recorded import SECOND
 
@@ -39,10 +36,6 @@ IDLE_SECONDS = 900.0
 GOING_AWAY, REFUSED = 1001, 1008
 """Close codes (RFC 6455, 7.4.1)."""
 BETA = "realtime=v1"
-MAX_SETTLING = 8
-"""Sounds of one session that wait for their words. The client waits, too."""
-MAX_SETTLING_BYTES = 8 << 20
-"""Bytes of these sounds: two minutes."""
 
 
 async def endpoint(socket: WebSocket) -> None:
@@ -76,44 +69,38 @@ async def _serve(socket: WebSocket, state: State, place: Place) -> None:
     listens = query.text("intent", limit=NAME_CHARS) == "transcription"
     limits: Limits = state.limits
     config = Config.new(limits, query.text("model", limit=NAME_CHARS), transcription=listens)
-    engines = Engines(state.pool, cache_salt.salt(socket, ""))
+    engines = Engines(state.pool, Pictures(state), state.first_sounds, cache_salt.salt(socket, ""))
     engines.check(config)
     talk = Talk(socket, Session(config, limits, engines.check), engines, place, Pace(state.sound_turns))
     await talk.run()
 
 
 class Talk:
-    """One connection with its session. Tasks: a reader, a sender, words one after the other, and one answer."""
+    """One connection with its session: a reader, a sender, and the tasks of the session's work."""
 
     def __init__(self, socket: WebSocket, session: Session, engines: Engines, place: Place, pace: Pace) -> None:
         self._socket, self._session, self._engines = socket, session, engines
         self._place, self._pace = place, pace
         self._is_beta = BETA in socket.headers.get("openai-beta", "")
         self._outbox = Outbox()
-        self._draft: asyncio.Task[str] | None = None
-        self._settling: dict[asyncio.Task[None], int] = {}
-        """Tasks that find words, in the order of their items, with the bytes of their sounds."""
-        self._answers: list[asyncio.Task[None]] = []
-        """The answer under way, behind answers that were cancelled and have not let go of their engines."""
-        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tasks = Tasks(session, engines, place, pace, self._follow, self._outbox)
 
     async def run(self) -> None:
         """Serve the connection until either side ends it."""
         self._session.begin()
         self._follow()
-        tasks = [asyncio.ensure_future(one) for one in (self._outbox.run(self._send), self._read(), self._give_way())]
+        doors = (self._outbox.run(self._send), self._read(), self._give_way(), self._tasks.watch())
+        tasks = [asyncio.ensure_future(one) for one in doors]
         try:
-            await asyncio.wait([*tasks, self._failed], return_when=asyncio.FIRST_COMPLETED)
-            for one in (*tasks, self._failed):
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for one in tasks:
                 if one.done():
                     one.result()
         finally:
-            for one in (*tasks, *self._work()):
+            for one in tasks:
                 one.cancel()
-            await asyncio.wait([*tasks, *self._work()])
-
-    def _work(self) -> list[asyncio.Task[Any]]:
-        return [one for one in (self._draft, *self._answers, *self._settling) if one is not None]
+            await asyncio.wait(tasks)
+            await self._tasks.end()
 
     async def _give_way(self) -> None:
         await self._place.lost.wait()
@@ -142,8 +129,7 @@ class Talk:
     async def _until_room(self) -> None:
         """Wait while too many events or sounds of this session are under way."""
         await self._outbox.room()
-        while len(self._settling) > MAX_SETTLING or sum(self._settling.values()) > MAX_SETTLING_BYTES:
-            await asyncio.wait(self._settling, return_when=asyncio.FIRST_COMPLETED)
+        await self._tasks.room()
 
     async def _take(self, message: Any) -> None:
         event_id = None
@@ -153,7 +139,9 @@ class Talk:
             event_id = given[:512] if isinstance(given, str) else None
             async with self._pace.piece():  # a hundred tools take some 60 ms
                 command = self._session.read(fields)
-                if not isinstance(command, commands.Append):
+            await self._engines.look(command)
+            if not isinstance(command, commands.Append):
+                async with self._pace.piece():
                     self._session.take(command)
             if command.ignored:
                 log.info("an event has unknown fields, which change nothing: %s", ", ".join(command.ignored))
@@ -166,7 +154,7 @@ class Talk:
         """Take sound in. Raises InvalidRequest, and Busy where this client's sessions keep too much sound."""
         pieces = self._session.pieces(command)
         coming = self._session.config.source.seconds(len(command.audio)) * SECOND
-        self._place.keep(self._kept + int(coming))
+        self._tasks.keep(int(coming))
         while True:
             async with self._pace.piece():
                 if (piece := next(pieces, None)) is None:
@@ -174,141 +162,14 @@ class Talk:
                 self._session.hear(piece)
                 self._follow()
             await self._until_room()
-        self._place.keep(min(self._kept, self._place.sound))
-
-    def _forget_sound(self, task: asyncio.Task[None]) -> None:
-        del self._settling[task]
-        self._place.keep(min(self._kept, self._place.sound))
-
-    @property
-    def _kept(self) -> int:
-        """Bytes of sound that the session keeps."""
-        return int(self._session.buffer.seconds * SECOND) + sum(self._settling.values())
+        self._tasks.let_go()
 
     def _follow(self) -> None:
         """Do the work that the session asks for, and send its events."""
         while self._session.work:
-            self._begin(self._session.work.pop(0))
+            self._tasks.begin(self._session.work.pop(0))
         for event in self._session.out:
             told = beta.event(event) if self._is_beta else event
             if told is not None:
                 self._outbox.put(told)
         self._session.out.clear()
-
-    def _begin(self, work: Work) -> None:
-        match work:
-            case Warm():
-                self._engines.warm(self._session.config)
-            case Draft():
-                self._drop_draft()
-                self._draft = self._start(self._drafted(work.sound))
-            case Undraft():
-                self._drop_draft()
-            case Settle():
-                draft, self._draft = self._draft, None
-                if draft is not None and not work.drafted:
-                    draft.cancel()
-                before = next(reversed(self._settling), None)
-                task = self._start(self._settled(work, draft if work.drafted else None, before))
-                self._settling[task] = len(work.sound)
-                task.add_done_callback(self._forget_sound)
-            case Answer():
-                task = self._start(self._answered(work.response, tuple(self._answers)))
-                self._answers.append(task)
-                task.add_done_callback(self._answers.remove)
-            case Stop():
-                if self._answers:
-                    self._answers[-1].cancel()
-
-    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.create_task(work)
-        task.add_done_callback(self._watch)
-        return task
-
-    def _watch(self, task: asyncio.Task[Any]) -> None:
-        """Let an unforeseen failure end the connection."""
-        if task.cancelled() or (error := task.exception()) is None or isinstance(error, EdgeserveError):
-            return
-        if not self._failed.done():
-            self._failed.set_exception(error)
-
-    def _drop_draft(self) -> None:
-        if self._draft is not None:
-            self._draft.cancel()
-            self._draft = None
-
-    async def _drafted(self, sound: bytes) -> str:
-        text = await self._engines.words(self._session.config, sound)
-        if self._draft is asyncio.current_task():
-            self._session.drafted(text)
-            self._follow()
-        return text
-
-    async def _settled(self, work: Settle, draft: asyncio.Task[str] | None, before: asyncio.Task[None] | None) -> None:
-        """Find the words of an item, in the order of the items."""
-        try:
-            text = await self._of_draft(draft)
-            if text is None:
-                sound = await self._heard(work.sound, work.form, before) if work.form else work.sound
-                text = await self._engines.words(self._session.config, sound)
-        except EdgeserveError as error:
-            await _over(before)
-            self._session.not_transcribed(work.item, error)
-        else:
-            await _over(before)
-            seconds = work.form.seconds(len(work.sound)) if work.form else len(work.sound) / SECOND
-            self._session.transcribed(work.item, text, seconds)
-        finally:
-            if draft is not None:
-                draft.cancel()
-        self._follow()
-
-    async def _heard(self, sound: bytes, form: Form, before: asyncio.Task[None] | None) -> bytes:
-        """A sound as engines hear it. One sound of the session at a time, since they grow to eight times their size."""
-        await _over(before)
-        made, pieces = bytearray(), Incoming(form).feed(sound)
-        while True:
-            async with self._pace.piece():
-                if (piece := next(pieces, None)) is None:
-                    return bytes(made)
-                made += piece
-
-    async def _of_draft(self, draft: asyncio.Task[str] | None) -> str | None:
-        """The words of the draft; None where it has none, since an engine refused it."""
-        if draft is None:
-            return None
-        await asyncio.wait([draft])
-        return None if draft.cancelled() or draft.exception() is not None else draft.result()
-
-    async def _answered(self, response: Response, before: tuple[asyncio.Task[None], ...]) -> None:
-        """Make an answer, after the words of all items are known and those before have let go of their engines."""
-        for task in before:
-            await _over(task)
-        status, reason, error = "completed", "", None
-        try:
-            for task in list(self._settling):
-                await _over(task)
-            items = self._session.conversation.items if response.prompt is None else response.prompt
-            end: FinishEvent | None = await self._engines.answer(response, list(items), self._room)
-            if end is not None:
-                response.count(end)
-                if end.reason == "length":
-                    status, reason = "incomplete", "max_output_tokens"
-        except EdgeserveError as failure:
-            log.warning("an answer of a conversation failed: %s", failure.message)
-            status, error = "failed", words(failure)
-            if not response.over:
-                self._session.fail(failure)
-        response.end(status, reason, error)
-        self._session.ended(response)
-        self._follow()
-
-    async def _room(self) -> None:
-        self._follow()
-        await self._outbox.room()
-
-
-async def _over(task: asyncio.Task[None] | None) -> None:
-    """Wait until a task has ended, however it did."""
-    if task is not None:
-        await asyncio.wait([task])

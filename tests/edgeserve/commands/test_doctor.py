@@ -7,9 +7,11 @@ import json
 import re
 from pathlib import Path
 
+import gguf
 import pytest
 from support.commands import run
 from support.machines import BOX
+from support.tiny_bert import HEAD, write_bert
 
 from edgeserve.doctor import machine
 from edgeserve.fit import calibration
@@ -80,6 +82,22 @@ def test_doctor_misses_a_projector(models: dict[str, str], capsys: pytest.Captur
     Path("models.toml").write_text('[vision]\nmodel = "smollm2"\nmmproj = "nowhere.gguf"\n')
     assert run("doctor", environ=models) == 1
     assert "[ERROR] [vision] mmproj = 'nowhere.gguf': no such file\n        name the" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("box")
+@pytest.mark.parametrize("head", [True, False])
+def test_doctor_finds_a_reranker_without_a_ranking_head(
+    models: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], *, head: bool
+) -> None:
+    path = write_bert(tmp_path / "ranks.gguf", gguf.PoolingType.RANK, head=tuple(HEAD) if head else ())
+    Path("models.toml").write_text(f"[rerank]\nmodel = '{path}'\n")
+    run("doctor", environ=models)
+    out = capsys.readouterr().out
+    assert (
+        "Nothing is missing" in out
+        if head
+        else re.search(r"^\[ERROR\] .*: this model has no ranking head; take one", out, re.M)
+    )
 
 
 @pytest.mark.usefixtures("box")

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from support.cases import each
 from support.commands import run, told
 from support.managed import managed
 
@@ -31,7 +32,7 @@ def exports(text: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in ended.stdout.splitlines())
 
 
-@pytest.mark.parametrize("name", CLIENTS)
+@each("name", CLIENTS)
 def test_each_names_the_server_and_its_model(name: str) -> None:
     text = CLIENTS[name].write(HERE)
     assert "127.0.0.1" in text
@@ -41,7 +42,7 @@ def test_each_names_the_server_and_its_model(name: str) -> None:
     assert "LLM-MODEL" in CLIENTS[name].write(Place("http://127.0.0.1:8080"))
 
 
-@pytest.mark.parametrize("name", CLIENTS)
+@each("name", CLIENTS)
 def test_each_names_the_key_of_a_closed_server(name: str) -> None:
     assert "EDGESERVE_API_KEY" in CLIENTS[name].write(CLOSED)
 

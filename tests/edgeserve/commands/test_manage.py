@@ -10,6 +10,7 @@ from support.commands import run, told
 from support.managed import World, managed, model
 from support.server import Running
 
+from edgeserve.commands.manage import models_table
 from edgeserve.config import ServerSettings
 from edgeserve.models.store import Store
 
@@ -39,6 +40,13 @@ def test_ps_lists_the_models(served: Served, capsys: pytest.CaptureFixture[str])
     assert llm == ["fake-llm", "llm", "warm", "-", "-", "-", "yes", "-"]
     assert mine[:5] == ["mine", "asr", "hot", "120", "MB"]
     assert mine[-2:] == ["yes", "yes"]
+
+
+def test_ps_lists_the_parts_on_other_machines_below() -> None:
+    part = {"node": "box2:50052", "model_name": "large", "layers": 12, "memory_mb": 700}
+    row = {"model_name": "large", "model_type": "llm", "rung": "hot", "memory_mb": 300, "leases": 0, "use_count": 0}
+    table = models_table([row | {"idle_seconds": 0, "default": True, "pinned": False, "nodes": [part]}])
+    assert table.splitlines()[-1] == "large: 12 layers on box2:50052, 700 MB"
 
 
 def test_ps_shows_the_default_of_each_job(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from edgeserve.commands.microphone import PIECE_BYTES, PROGRAMS, Microphone
+from edgeserve.commands.microphone import PROGRAMS, Microphone
 from edgeserve.errors import EngineFailure, NotSupported
+
+PIECE = 3_200
+"""Bytes of a tenth of a second at 16 kHz."""
 
 
 def program(folder: Path, name: str, script: str) -> None:
@@ -23,8 +26,15 @@ def program(folder: Path, name: str, script: str) -> None:
 def test_a_program_records(tmp_path: Path, name: str) -> None:
     program(tmp_path, name, "exec cat /dev/zero")
     with Microphone({"PATH": str(tmp_path)}).recording() as pieces:
-        assert [next(pieces), next(pieces)] == [bytes(PIECE_BYTES)] * 2
+        assert [next(pieces), next(pieces)] == [bytes(PIECE)] * 2
     assert "16000" in (tmp_path / f"{name}.argv").read_text()
+
+
+def test_a_recording_at_another_rate(tmp_path: Path) -> None:
+    program(tmp_path, "arecord", "exec cat /dev/zero")
+    with Microphone({"PATH": str(tmp_path)}, 24_000).recording() as pieces:
+        assert len(next(pieces)) == 4_800
+    assert "24000" in (tmp_path / "arecord.argv").read_text()
 
 
 def test_a_program_that_ends(tmp_path: Path) -> None:
@@ -70,7 +80,7 @@ def package(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
 def test_the_package_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     package(monkeypatch, fails=False)
     with Microphone({"PATH": str(tmp_path)}).recording() as pieces:
-        assert [next(pieces), next(pieces)] == [b"\1" * PIECE_BYTES, b"\2" * PIECE_BYTES]
+        assert [next(pieces), next(pieces)] == [b"\1" * PIECE, b"\2" * PIECE]
 
 
 def test_a_package_without_a_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

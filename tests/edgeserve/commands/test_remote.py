@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -100,6 +101,22 @@ def other() -> Iterator[Any]:
 def test_an_answer_of_another_server(other: Any, said: bytes, words: str) -> None:
     with pytest.raises(EdgeserveError, match=words):
         Server(other(said)).ask("GET", "/memory/models")
+
+
+@pytest.mark.parametrize("order", ["\x1b]0;gone\x07", "\x1b[2J", "\r", "\x08\x08", "\x9b31m", "\x7f", "\x00"])
+def test_a_server_gives_no_orders_to_the_terminal(other: Any, order: str) -> None:
+    body = json.dumps({f"a{order}": [f"b{order}\n\t", {"c": f"ä🙂{order}"}, 1, None]}).encode()
+    found = Server(other(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)).ask("GET", "/")
+    shown = "".join(f"\\u{ord(one):04x}" if not one.isprintable() else one for one in order)
+    assert found == {f"a{shown}": [f"b{shown}\n\t", {"c": f"ä🙂{shown}"}, 1, None]}
+
+
+@pytest.mark.parametrize(
+    "said", [b"HTTP/1.1 500 \x1b[2J\r\nContent-Length: 2\r\n\r\n{}", b"HTTP/\x1b[2J 200 OK\r\n\r\n"]
+)
+def test_what_is_said_of_a_wrong_answer_gives_no_orders_either(other: Any, said: bytes) -> None:
+    with pytest.raises(EdgeserveError, match=r"\\u001b\[2J"):
+        Server(other(said)).ask("GET", "/")
 
 
 def test_a_server_that_is_silent(running_silent: str) -> None:

@@ -1,4 +1,4 @@
-"""A conversation by voice, on fake engines: they write down seconds of sound, repeat them, and say a tone a word."""
+"""The command ``talk``, on programs that stand in for microphone and loudspeaker."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.commands import run, told
 from support.server import Running, fake_pool, serving, until
-from support.wyoming import loud
+from support.sound import pcm24, speech
 
-from edgeserve.commands.remote import Server
-from edgeserve.commands.talk import GREETING, Conversation
-from edgeserve.errors import EdgeserveError
-from edgeserve.messages import AudioEvent
+from edgeserve.commands.talk import GREETING
 
 
 @pytest.fixture(scope="module")
@@ -26,57 +23,12 @@ def running() -> Iterator[Running]:
         yield running
 
 
-class Speaker:
-    """A loudspeaker that notes what it plays."""
-
-    played: list[float]
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        type(self).played = []
-
-    def __enter__(self) -> Speaker:
-        return self
-
-    def __exit__(self, *ignored: object) -> None:
-        return None
-
-    def add(self, event: AudioEvent) -> None:
-        self.played.append(len(event.pcm) / 2 / event.sample_rate)
-
-    def end(self) -> None:
-        self.played.append(0.0)
-
-
-def test_turns(running: Running, capsys: pytest.CaptureFixture[str]) -> None:
-    conversation = Conversation(Server(running.url.rstrip("/")), {}, speaker=Speaker)
-    conversation.turn(loud(2.5))
-    assert capsys.readouterr().out == "> 1 2 3\n1 2 3\n"
-    assert sum(Speaker.played) == pytest.approx(0.3)
-    assert Speaker.played[-1] == 0.0
-    conversation.turn(loud(1.0))
-    assert capsys.readouterr().out == "> 1\n1\n"
-
-
-def test_silence_is_no_turn(running: Running, capsys: pytest.CaptureFixture[str]) -> None:
-    Conversation(Server(running.url.rstrip("/")), {}, speaker=Speaker).turn(bytes(32_000))
-    assert capsys.readouterr().out == ""
-
-
-def test_an_error_leaves_the_conversation_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(fake_pool(["llm", "asr", "tts"], fail_word="2")) as running:
-        conversation = Conversation(Server(running.url.rstrip("/")), {}, speaker=Speaker)
-        with pytest.raises(EdgeserveError):
-            conversation.turn(loud(2.0))
-        conversation.turn(loud(1.0))
-    assert capsys.readouterr().out.endswith("> 1\n1\n")
-
-
 def programs(folder: Path, sound: bytes) -> dict[str, str]:
-    """An environment with a microphone that hears ``sound`` and then silence, and with a loudspeaker."""
+    """An environment with a microphone that hears ``sound``, silence and nothing more, and with a loudspeaker."""
     (folder / "sound").write_bytes(sound)
     for name, script in (
-        ("arecord", f"cat {folder}/sound; : > {folder}/sound; exec cat /dev/zero"),
-        ("aplay", f"cat >> {folder}/heard; echo > {folder}/played"),
+        ("arecord", f"cat {folder}/sound; head -c 72000 /dev/zero; exec tail -f /dev/null"),
+        ("aplay", f"echo $$ > {folder}/player; exec cat >> {folder}/heard"),
     ):
         (folder / name).write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n")
         (folder / name).chmod(0o755)
@@ -85,15 +37,27 @@ def programs(folder: Path, sound: bytes) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_the_command(running: Running, tmp_path: Path) -> None:
-    environ = programs(tmp_path, loud(1.0))
+    environ = programs(tmp_path, pcm24(speech(1.0)))
     command = [sys.executable, "-m", "edgeserve", "talk", "--url", running.url]
     with subprocess.Popen(command, env={**os.environ, **environ}, stdout=subprocess.PIPE, text=True) as talking:
-        assert talking.stdout
-        assert [talking.stdout.readline() for _ in range(3)] == [f"{GREETING}\n", "> 1\n", "1\n"]
-        until((tmp_path / "played").exists)
-        talking.send_signal(signal.SIGINT)
-        assert talking.wait(20) == 0
-    assert len((tmp_path / "heard").read_bytes()) == 4800
+        try:
+            assert talking.stdout
+            greeting, said, answer = (talking.stdout.readline() for _ in range(3))
+            assert (greeting, said[:3], answer) == (f"{GREETING}\n", "> 1", said[2:])
+            until(lambda: ended(tmp_path / "player"))
+            talking.send_signal(signal.SIGINT)
+            assert talking.wait(20) == 0
+        finally:
+            talking.kill()
+    assert len((tmp_path / "heard").read_bytes()) == 4800 * len(answer.split())
+
+
+def ended(pid: Path) -> bool:
+    """Whether the process has ended, whose number the file holds."""
+    if not pid.exists() or not (number := pid.read_text().strip()):
+        return False
+    state = subprocess.run(["ps", "-o", "stat=", "-p", number], capture_output=True, text=True).stdout
+    return state.strip()[:1] in ("", "Z")
 
 
 def test_no_microphone(

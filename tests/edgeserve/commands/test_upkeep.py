@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import run, told
+from support.store import other_server
 
 from edgeserve.commands import upkeep
 from edgeserve.errors import SourceUnavailable
@@ -75,6 +76,18 @@ def test_an_empty_store_is_said(settings: Path, capsys: pytest.CaptureFixture[st
 
 
 # Clean
+
+
+def test_models_that_a_server_uses_stay(root: Path, models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("models.toml").write_text('[llm]\nmodel = "smollm2"\n')
+    with other_server(root, "hibari"):
+        assert run("clean", "--unused", "--yes", environ=models) == 1
+        assert run("remove", "hibari", environ=models) == 1
+    out, errors = capsys.readouterr()
+    assert "0 of 1 deleted" in out
+    assert errors.count("hibari is in use by the server") == 2
+    assert (root / "hibari" / "hibari.onnx").exists()
+    assert run("clean", "--unused", "--yes", environ=models) == 0
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 
 from edgeserve.talk import clauses
 from edgeserve.talk.clauses import LONGEST, Clauses
@@ -17,7 +18,7 @@ def cut(*texts: str) -> list[str]:
     return [piece for text in texts for piece in one.feed(text)] + one.end()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "pieces"),
     [
         ("Yes, of course, I will. And then more.", ["Yes, of course,", " I will.", " And then more."]),

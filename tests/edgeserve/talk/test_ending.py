@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-import pytest
+from support.cases import each
 
 from edgeserve.talk.ending import is_over
 
 
-@pytest.mark.parametrize("text", ["What time is it?", "Turn on the light.", "Stop!", 'He said "go."', "そうです。"])
+@each("text", ["What time is it?", "Turn on the light.", "Stop!", 'He said "go."', "そうです。"])
 def test_a_whole_sentence_is_over(text: str) -> None:
     assert is_over(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "I would like", "I want to go to the.", "Well...", "Bread, milk and", "Because.", "um."]
-)
+@each("text", ["", "I would like", "I want to go to the.", "Well...", "Bread, milk and", "Because.", "um."])
 def test_a_sentence_that_goes_on_is_not(text: str) -> None:
     assert not is_over(text)

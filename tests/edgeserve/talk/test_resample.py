@@ -3,8 +3,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from edgeserve.talk.resample import Resampler
 
@@ -35,7 +36,7 @@ def test_a_tone_above_the_lower_rate_is_filtered_out() -> None:
     assert loudness(made[len(made) // 4 :]) < 0.01
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.sampled_from(RATES), st.lists(st.integers(0, 400), max_size=12))
 def test_pieces_of_any_length_give_the_same_sound(rates: tuple[int, int], lengths: list[int]) -> None:
     sound = tone(300, rates[0], 0.05)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.cases import each
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
@@ -10,7 +11,7 @@ from edgeserve.api.realtime import commands
 from edgeserve.errors import InvalidRequest
 
 
-@pytest.mark.parametrize("kind", ["", "session.updated", None, 7, [], {}, ["session.update"], True])
+@each("kind", ["", "session.updated", None, 7, [], {}, ["session.update"], True])
 def test_an_event_of_no_known_type_is_refused(kind: Any) -> None:
     with pytest.raises(InvalidRequest, match=r"is no event of clients; known: session\.update, "):
         commands.read(Fields({"type": kind}), Limits())

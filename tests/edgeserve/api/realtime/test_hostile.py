@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.examples import examples
 from support.gates import engine_of
 from support.server import fake_pool, serving, until
@@ -25,9 +26,9 @@ from edgeserve.api.places import SILENT_SECONDS
 from edgeserve.api.realtime import beta, commands
 from edgeserve.api.realtime.asked import MAX_SOUNDS
 from edgeserve.api.realtime.config import NEW, Config
-from edgeserve.api.realtime.items import Conversation, Item
+from edgeserve.api.realtime.conversation import Conversation
 from edgeserve.api.realtime.session import Session
-from edgeserve.api.realtime.socket import MAX_SETTLING
+from edgeserve.api.realtime.tasks import MAX_SETTLING
 from edgeserve.api.realtime.work import Settle
 from edgeserve.clients import Client
 from edgeserve.errors import EdgeserveError, EngineFailure
@@ -102,7 +103,7 @@ def test_no_event_raises_anything_but_an_error_for_its_client(events: list[dict[
             session.ended(session.response)
 
 
-@pytest.mark.parametrize(
+@each(
     "settings",
     [
         {"audio": None},
@@ -146,23 +147,6 @@ def test_answers_alone_do_not_make_the_conversation_grow_without_end() -> None:
         session.work.clear()
         session.out.clear()
     assert sum(one.size for one in session.conversation.items) <= Conversation.CHARS
-
-
-@given(st.lists(st.tuples(st.sampled_from(["system", "user"]), st.integers(0, 60_000)), max_size=30))
-def test_what_is_crowded_out_is_the_oldest_and_no_more_than_needed(given: list[tuple[str, int]]) -> None:
-    conversation, last = Conversation(), Item("last", role="user")
-    for number, (role, size) in enumerate(given):
-        conversation.add(Item(str(number), role=role, content=[{"type": "input_text", "text": "x" * size}]))
-    conversation.add(last)
-    items = list(conversation.items)
-    gone = conversation.crowd_out(last)
-    assert [one for one in items if one not in gone] == conversation.items
-    left = sum(one.size for one in conversation.items)
-    assert left <= Conversation.CHARS
-    if gone:
-        assert left + gone[-1].size > Conversation.CHARS
-        order = sorted(items[:-1], key=lambda one: one.role == "system")
-        assert gone == order[: len(gone)]
 
 
 def message(data: bytes) -> dict[str, Any]:

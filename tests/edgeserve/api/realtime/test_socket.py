@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import base64
 import json
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 from support.gates import engine_of
 from support.server import Running, fake_pool, serving, until
-from support.sound import silence, speech
+from support.sound import pcm24, silence, speech
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
@@ -44,13 +43,6 @@ def until_told(socket: ClientConnection, kind: str) -> list[Any]:
 
 def send(socket: ClientConnection, kind: str, **fields: Any) -> None:
     socket.send(json.dumps({"type": kind, **fields}))
-
-
-def pcm24(sound: bytes) -> bytes:
-    """float32 at 16 kHz as the client's int16 at 24 kHz, by the nearest sample."""
-    samples = array.array("f", sound)
-    count = len(samples) * 3 // 2
-    return array.array("h", (int(samples[at * 2 // 3] * 32767) for at in range(count))).tobytes()
 
 
 def say(socket: ClientConnection, sound: bytes) -> None:

@@ -1,0 +1,202 @@
+"""The work of a session as tasks: a draft, words one after the other, and one answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from edgeserve.api.places import Place
+from edgeserve.api.realtime.engines import Engines
+from edgeserve.api.realtime.outbox import Outbox
+from edgeserve.api.realtime.refusal import words
+from edgeserve.api.realtime.response import Response
+from edgeserve.api.realtime.session import Session
+from edgeserve.api.realtime.work import Answer, Draft, Settle, Stop, Undraft, Warm, Work
+from edgeserve.errors import EdgeserveError
+from edgeserve.messages import FinishEvent
+from edgeserve.talk.forms import Form, Incoming
+from edgeserve.talk.pace import Pace
+from edgeserve.talk.recorded import SECOND
+
+log = logging.getLogger("edgeserve.realtime")
+
+MAX_SETTLING = 8
+"""Sounds of one session that wait for their words. The client waits, too."""
+MAX_SETTLING_BYTES = 8 << 20
+"""Bytes of these sounds: two minutes."""
+
+
+class Tasks:
+    """``place``: counts the sound that the session keeps. ``follow``: send the events that the session has now."""
+
+    def __init__(
+        self,
+        session: Session,
+        engines: Engines,
+        place: Place,
+        pace: Pace,
+        follow: Callable[[], None],
+        outbox: Outbox,
+    ) -> None:
+        self._session, self._engines, self._place = session, engines, place
+        self._pace, self._follow, self._outbox = pace, follow, outbox
+        self._draft: asyncio.Task[str] | None = None
+        self._settling: dict[asyncio.Task[None], int] = {}
+        """Tasks that find words, in the order of their items, with the bytes of their sounds."""
+        self._answers: list[asyncio.Task[None]] = []
+        """The answer under way, behind answers that were cancelled and have not let go of their engines."""
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def keep(self, coming: int) -> None:
+        """Count the sound that comes, in bytes as engines hear it. Raises Busy where the client keeps too much."""
+        self._place.keep(self._kept + coming)
+
+    def let_go(self) -> None:
+        """Count what is left of the sound."""
+        self._place.keep(min(self._kept, self._place.sound))
+
+    @property
+    def _kept(self) -> int:
+        """Bytes of sound that the session keeps."""
+        return int(self._session.buffer.seconds * SECOND) + sum(self._settling.values())
+
+    async def watch(self) -> None:
+        """Wait until the work fails by no error of the engines, and raise that."""
+        await self._failed
+
+    async def end(self) -> None:
+        """Cancel the work, and wait until it has let go of its engines."""
+        tasks = [one for one in (self._draft, *self._answers, *self._settling) if one is not None]
+        for one in tasks:
+            one.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def room(self) -> None:
+        """Wait while too many sounds wait for their words."""
+        while len(self._settling) > MAX_SETTLING or sum(self._settling.values()) > MAX_SETTLING_BYTES:
+            await asyncio.wait(self._settling, return_when=asyncio.FIRST_COMPLETED)
+
+    def begin(self, work: Work) -> None:
+        match work:
+            case Warm():
+                self._engines.warm(self._session.config)
+            case Draft():
+                self._drop_draft()
+                self._draft = self._start(self._drafted(work.sound))
+            case Undraft():
+                self._drop_draft()
+            case Settle():
+                draft, self._draft = self._draft, None
+                if draft is not None and not work.drafted:
+                    draft.cancel()
+                before = next(reversed(self._settling), None)
+                task = self._start(self._settled(work, draft if work.drafted else None, before))
+                self._settling[task] = len(work.sound)
+                task.add_done_callback(self._forget)
+            case Answer():
+                task = self._start(self._answered(work.response, tuple(self._answers)))
+                self._answers.append(task)
+                task.add_done_callback(self._answers.remove)
+            case Stop():
+                if self._answers:
+                    self._answers[-1].cancel()
+
+    def _forget(self, settled: asyncio.Task[None]) -> None:
+        del self._settling[settled]
+        self.let_go()
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._watch)
+        return task
+
+    def _watch(self, task: asyncio.Task[Any]) -> None:
+        """Let an unforeseen failure end the connection."""
+        if task.cancelled() or (error := task.exception()) is None or isinstance(error, EdgeserveError):
+            return
+        if not self._failed.done():
+            self._failed.set_exception(error)
+
+    def _drop_draft(self) -> None:
+        if self._draft is not None:
+            self._draft.cancel()
+            self._draft = None
+
+    async def _drafted(self, sound: bytes) -> str:
+        text = await self._engines.words(self._session.config, sound)
+        if self._draft is asyncio.current_task():
+            self._session.drafted(text)
+            self._follow()
+        return text
+
+    async def _settled(self, work: Settle, draft: asyncio.Task[str] | None, before: asyncio.Task[None] | None) -> None:
+        """Find the words of an item, in the order of the items."""
+        try:
+            text = await self._of_draft(draft)
+            if text is None:
+                sound = await self._heard(work.sound, work.form, before) if work.form else work.sound
+                text = await self._engines.words(self._session.config, sound)
+        except EdgeserveError as error:
+            await _over(before)
+            self._session.not_transcribed(work.item, error)
+        else:
+            await _over(before)
+            seconds = work.form.seconds(len(work.sound)) if work.form else len(work.sound) / SECOND
+            self._session.transcribed(work.item, text, seconds)
+        finally:
+            if draft is not None:
+                draft.cancel()
+        self._follow()
+
+    async def _heard(self, sound: bytes, form: Form, before: asyncio.Task[None] | None) -> bytes:
+        """A sound as engines hear it. One sound of the session at a time, since they grow to eight times their size."""
+        await _over(before)
+        made, pieces = bytearray(), Incoming(form).feed(sound)
+        while True:
+            async with self._pace.piece():
+                if (piece := next(pieces, None)) is None:
+                    return bytes(made)
+                made += piece
+
+    async def _of_draft(self, draft: asyncio.Task[str] | None) -> str | None:
+        """The words of the draft; None where it has none, since an engine refused it."""
+        if draft is None:
+            return None
+        await asyncio.wait([draft])
+        return None if draft.cancelled() or draft.exception() is not None else draft.result()
+
+    async def _answered(self, response: Response, before: tuple[asyncio.Task[None], ...]) -> None:
+        """Make an answer, after the words of all items are known and those before have let go of their engines."""
+        for task in before:
+            await _over(task)
+        status, reason, error = "completed", "", None
+        try:
+            for task in list(self._settling):
+                await _over(task)
+            items = self._session.conversation.items if response.prompt is None else response.prompt
+            end: FinishEvent | None = await self._engines.answer(response, list(items), self._room)
+            if end is not None:
+                response.count(end)
+                if end.reason == "length":
+                    status, reason = "incomplete", "max_output_tokens"
+        except EdgeserveError as failure:
+            log.warning("an answer of a conversation failed: %s", failure.message)
+            status, error = "failed", words(failure)
+            if not response.over:
+                self._session.fail(failure)
+        response.end(status, reason, error)
+        self._session.ended(response)
+        self._follow()
+
+    async def _room(self) -> None:
+        self._follow()
+        await self._outbox.room()
+
+
+async def _over(task: asyncio.Task[None] | None) -> None:
+    """Wait until a task has ended, however it did."""
+    if task is not None:
+        await asyncio.wait([task])
