@@ -8,7 +8,6 @@ import logging
 import math
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from edgeserve.fit.trial import ONE_THREAD
 from edgeserve.models import catalog, disk
 from edgeserve.models.entry import Entry
 from edgeserve.models.stored import StoredModel
+from edgeserve.processes.interpreter import module_command
 from edgeserve.system import cores, cpu
 
 log = logging.getLogger("edgeserve.fit")
@@ -75,7 +75,7 @@ def measure(model: StoredModel | None, run: Run = run) -> Calibration:
 
 
 def _measured(model: StoredModel | None, run: Run) -> Calibration:
-    found = json.loads(run([sys.executable, "-m", "edgeserve.fit.trial", _given(model)]))
+    found = json.loads(run([*module_command("edgeserve.fit.trial"), _given(model)]))
     entry = catalog.find(model.name) if model else None
     return Calibration(cpu.name(), cpu.kind(), rates_of(found, entry, cores.usable()), model.name if model else "")
 

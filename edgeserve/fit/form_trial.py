@@ -9,11 +9,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import statistics
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from edgeserve.engine import ModelSpec
@@ -23,18 +25,22 @@ from edgeserve.named import make_engine
 from edgeserve.system import cores
 from edgeserve.system.load import Neighbours
 
-PROMPT, ANSWER = 72, 33
-"""Numbers in the prompt, about four tokens each, and tokens of the answer."""
+PROMPT, ANSWER = 140, 33
+"""Numbers in the prompt, about four tokens each, so that it is longer than any call; and tokens of the answer."""
+BATCHES = 512, 128
+"""Tokens of a call to try beside the default."""
+FIXED: Settings = MappingProxyType({"context": 2048, "parallel": 1, "speculation": "off"})
+"""Options of every form: no more memory than the trial needs, and one token in each call."""
 MOST_THREADS = 8
 """Threads of an engine by default, at most."""
-ROUNDS = 2
-"""Answers of a form. Other programs slow one down, and never make one faster."""
+PAIRS = 3
+"""Pairs of two forms, measured in turns: other programs disturb both alike."""
 WINDOW = 8
 """Tokens after one another whose fastest run counts."""
 SESSION_PROMPT, SESSION_ANSWER = 900, 300
 """Tokens that a way up is followed by: three questions of a conversation. The faster form of a session is better."""
 WORTH = 0.97
-"""Share of the time that a change of the settings must save to be taken: less is within the noise."""
+"""A change of the settings must take less than this share of the time: a smaller gain is within the noise."""
 
 Clock = Callable[[], float]
 Measure = Callable[[Settings], Form]
@@ -49,6 +55,7 @@ def changes(threads: int, usable: int) -> Iterator[Settings]:
     """Changes to try, one after the other, each on top of the best form so far. ``threads``: those of the default."""
     yield {"repack": "on"}
     yield {"flash_attention": "off"}
+    yield from ({"batch": size} for size in BATCHES)
     if usable > threads:
         yield {"threads_batch": usable}
     if threads > 2:
@@ -60,32 +67,45 @@ def search(measure: Measure, threads: int, usable: int) -> Iterator[tuple[Form, 
     best = measure({})
     yield best, True
     for change in changes(threads, usable):
-        form = measure({**best.settings, **change})
-        better = session(form) < WORTH * session(best)
+        form, better = compare(measure, best.settings, {**best.settings, **change})
         yield form, better
         best = form if better else best
+
+
+def compare(measure: Measure, old: Settings, new: Settings) -> tuple[Form, bool]:
+    """The form of the new settings, and whether it is better: in each of ``PAIRS`` pairs, and in the median by WORTH.
+
+    The first pair that it loses is the last. The settings that come first alternate.
+    """
+    forms: list[Form] = []
+    ratios: list[float] = []
+    while len(ratios) < PAIRS and (not ratios or ratios[-1] < 1):
+        pair = {name: measure(one) for name, one in (("old", old), ("new", new))[:: 1 if len(ratios) % 2 else -1]}
+        forms.append(pair["new"])
+        ratios.append(session(pair["new"]) / session(pair["old"]))
+    middle = sorted(forms, key=session)[len(forms) // 2]
+    return middle, max(ratios) < 1 and statistics.median(ratios) < WORTH
 
 
 def measure_form(spec: ModelSpec, settings: Settings, clock: Clock = time.perf_counter) -> Form:
     """The figures of one form. Raises EdgeserveError."""
     options = {name: value for name, value in settings.items() if name != "threads"}
     threads = int(settings["threads"]) if "threads" in settings else spec.threads
-    engine: Any = make_engine(dataclasses.replace(spec, threads=threads, options={**spec.options, **options}))
+    engine: Any = make_engine(dataclasses.replace(spec, threads=threads, options={**spec.options, **FIXED, **options}))
     engine.open()
     try:
         begun = clock()
         engine.heat()
         climb = clock() - begun
-        answers = [_answer(engine, number, clock) for number in range(ROUNDS)]
-        return Form(settings, climb, max(one for one, _ in answers), max(one for _, one in answers))
+        return Form(settings, climb, *_answer(engine, clock))
     finally:
         engine.close()
 
 
-def _answer(engine: Any, number: int, clock: Clock) -> tuple[float, float]:
-    """Tokens a second of the prompt and of the answer. Each prompt differs from its first word on."""
-    text = f"{number} " + " ".join(str(one * (number + 3)) for one in range(PROMPT))
-    request = ChatRequest(prompt=text, max_tokens=ANSWER, sampling=Sampling(temperature=0))
+def _answer(engine: Any, clock: Clock) -> tuple[float, float]:
+    """Tokens a second of the prompt and of the answer."""
+    text = " ".join(str(3 * one) for one in range(PROMPT))
+    request = ChatRequest(prompt=text, max_tokens=ANSWER, ignore_eos=True, sampling=Sampling(temperature=0))
     begun, stamps, prompt = clock(), [], 0
     for event in engine.chat(request, threading.Event()):
         if isinstance(event, TokenEvent):
@@ -104,7 +124,7 @@ def main(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     neighbours = Neighbours()
     threads = spec.threads or cores.default_threads(MOST_THREADS)
     for form, best in search(functools.partial(measure_form, spec), threads, cores.usable()):
-        yield dataclasses.asdict(form) | {"best": best, "others": neighbours.read() or 0.0}
+        yield dataclasses.asdict(form) | {"best": best, "others": neighbours.past()}
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def expected(entry: Entry, rates: Rates) -> Speed | None:
     if entry.job == "asr":
         heard = hears(entry, rates)
         return None if heard is None else Speed(heard, "times real time")
-    read = prompts(entry, rates) if entry.job != "tts" else None
+    read = prompts(entry, rates) if entry.job not in ("tts", "speaker") else None
     return None if read is None else Speed(read, "tokens/s", read)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -16,9 +15,10 @@ from edgeserve.fit import tuned
 from edgeserve.fit.tuned import Form, Settings, Tuned
 from edgeserve.jobs import CHAT, INFO
 from edgeserve.models.stored import StoredModel
+from edgeserve.processes.interpreter import module_command
 
-TIME_LIMIT = 600.0
-"""Seconds. A model of a billion weights takes half a minute on two cores."""
+TIME_LIMIT = 1800.0
+"""Seconds. A model of a billion weights takes some minutes on two cores."""
 BUSY = 0.3
 """Cores that other programs may take meanwhile; with more, the figures are no ground for a choice."""
 MODULE = "edgeserve.fit.form_trial"
@@ -61,7 +61,7 @@ def measure(
     shown: Callable[[Form], object] = lambda form: None,
     wanted: Callable[[], bool] = lambda: True,
 ) -> Tuned | None:
-    """Measure the forms of a model. Blocks for half a minute or longer. ``shown`` gets each form as it is measured.
+    """Measure the forms of a model. Blocks for minutes. ``shown`` gets each form as it is measured.
 
     None when it is not ``wanted`` any more, which is asked after each form. Raises NotSupported for a model without
     forms, and EngineFailure.
@@ -72,7 +72,7 @@ def measure(
     best: Settings = {}
     others = 0.0
     try:
-        with run([sys.executable, "-m", MODULE, _given(model)]) as lines:
+        with run([*module_command(MODULE), _given(model)]) as lines:
             for line in lines:
                 found = json.loads(line)
                 forms.append(_form(found))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,38 +19,36 @@ from edgeserve.engines.grammar import object as gbnf_object
 from edgeserve.engines.grammar.object import Member
 from edgeserve.engines.grammar.rules import MAX_STEPS, Rules, Unsayable, either, literal, one_of_texts
 from edgeserve.engines.grammar.schema_keywords import as_json, bounds, check_values, item, told
+from edgeserve.engines.grammar.schema_left_out import LeftOut
 from edgeserve.engines.grammar.schema_oneof import apart
-from edgeserve.engines.grammar.schema_parts import OWN, assertions, merge, types, values, width
+from edgeserve.engines.grammar.schema_parts import OWN, merge, types, values, width
+from edgeserve.engines.grammar.schema_plain import MAX_DEPTH, Parts
 from edgeserve.errors import InvalidRequest
 
-MAX_DEPTH = 100
-"""Parts within parts; each reference and each union counts as a level. Python's stack must hold them."""
-MAX_LOOSENED = 32
-"""Keywords of one schema that may be left out. The conversion starts again for each."""
 COMMA = ' "," ws '
-INDEX = re.compile(r"[0-9]{1,9}")
 
 Opened = frozenset[str]
 """References followed on the way to a part, with nothing written in between. Meeting one again would never end."""
 
 
 class SchemaGrammar:
-    """Rules of one schema. Errors name ``field`` of the request. ``strict``: no keyword is left out.
-
-    ``loosened``: keywords that were left out, each with the place of the first.
-    """
+    """Rules of one schema. Errors name ``field`` of the request. ``strict``: no keyword is left out."""
 
     def __init__(self, rules: Rules, schema: Any, field: str, *, strict: bool = True) -> None:
         self._rules = rules
         self._strict = strict
-        self.loosened: list[str] = []
-        self._dropped: dict[str, set[str]] = {}
-        """Values of keywords that are left out, as JSON."""
+        self._left_out = LeftOut()
+        self._parts = Parts(schema, rules, self._left_out.assertions)
         self._root = schema
         self._field = field
         self._names: dict[str, str] = {}
         self._path: list[str] = []
         self._depth = 0
+
+    @property
+    def loosened(self) -> list[str]:
+        """Keywords that were left out, each with the place of the first."""
+        return self._left_out.told
 
     def convert(self) -> str:
         """The expression of an instance. Raises InvalidRequest naming the part."""
@@ -59,36 +56,15 @@ class SchemaGrammar:
             try:
                 self._rules.spend(check_values(self._root) // 16)
                 text = self._visit(self._root, frozenset())
-                schema_ways.check(self._root, self._plain, self._rules.budget)
+                schema_ways.check(self._root, self._parts.plain, self._rules.budget)
                 return text
             except Unsayable as error:
                 place = told("/".join(self._path))[1:-1] if self._path else ""
-                if self._strict or not self._drop(error, place):
+                spent = self._rules.budget.spent > MAX_STEPS  # what was spent stays spent
+                if self._strict or spent or not self._left_out.add(error, place):
                     text = f"{self._field}: the schema {f'at {place!r} ' if place else ''}{error}"
                     raise InvalidRequest(text, param=self._field) from None
-
-    def _drop(self, error: Unsayable, place: str) -> bool:
-        """Leave the keyword of the error out, and start again. False where it has none, or too many were left out."""
-        value = as_json(error.value)
-        dropped = self._dropped.setdefault(error.keyword, set())
-        if not error.keyword or value in dropped or len(self.loosened) == MAX_LOOSENED:
-            return False
-        if self._rules.budget.spent > MAX_STEPS:
-            return False  # what was spent stays spent
-        dropped.add(value)
-        self.loosened.append(f"{error.keyword} at {place}" if place else error.keyword)
-        self._names, self._path, self._depth = {}, [], 0
-        return True
-
-    def _assertions(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The assertions of a part without the keywords that are left out. ``oneOf`` becomes ``anyOf``."""
-        kept = {key: value for key, value in schema.items() if not self._is_dropped(key, value)}
-        if len(kept) < len(schema) and "oneOf" in schema and "oneOf" not in kept and "anyOf" not in kept:
-            kept["anyOf"] = schema["oneOf"]
-        return assertions(kept)
-
-    def _is_dropped(self, key: str, value: Any) -> bool:
-        return key in self._dropped and as_json(value) in self._dropped[key]
+                self._names, self._path, self._depth = {}, [], 0
 
     @contextlib.contextmanager
     def _at(self, *names: str) -> Iterator[None]:
@@ -115,7 +91,7 @@ class SchemaGrammar:
         if "$id" in schema and self._path:
             raise Unsayable("has an $id of its own, which is supported at the top only")
         self._rules.spend(width(schema))
-        schema = self._assertions(schema)
+        schema = self._left_out.assertions(schema)
         if list(schema) == ["$ref"]:
             return self._reference(schema["$ref"], opened)
         if "$ref" in schema or "allOf" in schema:
@@ -134,29 +110,14 @@ class SchemaGrammar:
         if ref in opened:
             raise Unsayable(f"refers to itself ({told(ref)[1:-1]}) with nothing in between")
         if ref not in self._names:
-            target = self._resolve(ref)
+            target = self._parts.resolve(ref)
             self._names[ref] = self._rules.reserve()
             self._rules.define(self._names[ref], self._visit(target, opened | {ref}))
         return self._names[ref]
 
-    def _resolve(self, ref: str) -> Any:
-        if not (ref == "#" or ref.startswith("#/")):
-            raise Unsayable(f"refers to {told(ref)}; only paths inside the schema (#/…) are followed")
-        target = self._root
-        self._rules.spend(len(ref) // 16)
-        for step in ref.split("/")[1:]:
-            step = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(target, list) and INDEX.fullmatch(step) and int(step) < len(target):
-                target = target[int(step)]
-            elif isinstance(target, dict) and step in target:
-                target = target[step]
-            else:
-                raise Unsayable(f"refers to {told(ref)}, which is not there")
-        return target
-
     def _joined(self, schema: dict[str, Any], opened: Opened) -> str:
         """A reference or allOf beside other keywords: merged first, and named, since it may refer to itself."""
-        merged = self._plain(schema)
+        merged = self._parts.plain(schema)
         name = as_json(merged)
         self._rules.spend(len(name) // 16)
         if name in opened:
@@ -166,37 +127,17 @@ class SchemaGrammar:
             self._rules.define(self._names[name], self._visit(merged, opened | {name}))
         return self._names[name]
 
-    def _plain(self, schema: Any, followed: Opened = frozenset(), depth: int = 0) -> dict[str, Any]:
-        """The schema with $ref and allOf resolved. Raises Unsayable."""
-        self._rules.count(1)
-        if depth > MAX_DEPTH:
-            raise Unsayable(f"joins parts more than {MAX_DEPTH} levels deep, references included")
-        if not isinstance(schema, dict):
-            if schema is True:
-                return {}
-            raise Unsayable("joins parts of which one allows nothing")
-        self._rules.spend(width(schema))
-        rest = self._assertions(schema)
-        parts = []
-        if "$ref" in rest:
-            ref = rest.pop("$ref")
-            if ref in followed:
-                raise Unsayable(f"refers to itself ({told(ref)[1:-1]}) with nothing in between")
-            parts.append(self._plain(self._resolve(ref), followed | {ref}, depth + 1))
-        parts += [self._plain(part, followed, depth + 1) for part in rest.pop("allOf", [])]
-        return merge([rest, *parts], self._rules.spend) if parts else rest
-
     def _union(self, schema: dict[str, Any], key: str, opened: Opened) -> str:
         rest = {name: value for name, value in schema.items() if name != key}
         branches = schema[key]
         if not branches:
             raise Unsayable(f"has an empty {key}")
         if rest:
-            branches = [merge([rest, self._plain(branch)], self._rules.spend) for branch in branches]
+            branches = [merge([rest, self._parts.plain(branch)], self._rules.spend) for branch in branches]
         if key == "oneOf":
-            plain = [self._plain(branch) for branch in branches]
+            plain = [self._parts.plain(branch) for branch in branches]
             for index, one in enumerate(plain):
-                if not all(apart(one, other, self._plain, self._rules.spend) for other in plain[:index]):
+                if not all(apart(one, other, self._parts.plain, self._rules.spend) for other in plain[:index]):
                     text = "has branches of oneOf that may hold together; use anyOf, or tell them by a const"
                     raise Unsayable(text, key, schema[key])
         choices = []
@@ -260,7 +201,7 @@ class SchemaGrammar:
 
     def _key(self, names: Any, declared: dict[str, Any]) -> str:
         """The expression of a key that is not declared, by propertyNames; empty where no other key is allowed."""
-        schema = {} if names is True else self._plain(names)
+        schema = {} if names is True else self._parts.plain(names)
         kinds = types(schema)
         if kinds and "string" not in kinds:
             raise Unsayable("has propertyNames that allow no string", "propertyNames", names)

@@ -9,6 +9,7 @@ from typing import Any
 from edgeserve.engine import Cancel
 from edgeserve.engines.llama.background import Background
 from edgeserve.engines.llama.batch import Batch
+from edgeserve.engines.llama.drafts import Drafter
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.picks import Picker, Picks
 from edgeserve.engines.llama.sampler import Sampler
@@ -123,10 +124,7 @@ def answer(
         batch.settle(slot, taken[: len(picks.found)][:-1])
         yield from _merged(events)
         if not over:
-            if picks.error is not None:
-                raise picks.error
-            drafter.note(taken[: len(picks.found)], picks.forced)
-            batch.push(slot, *taken[len(picks.found) - 1 :], guess=drafter.guess(picks.likely))
+            _go_on(batch, slot, picks, taken, drafter)
     yield from wording.finish(prompt)
 
 
@@ -146,9 +144,20 @@ def _take(wording: Wording, picks: Picks, limit: int, room: int) -> tuple[list[C
     return events, taken, False
 
 
+def _go_on(batch: Batch, slot: Slot, picks: Picks, taken: Sequence[int], drafter: Drafter) -> None:
+    """Give the coming step the tokens that are not decoded, and a guess. Raises the error of the picks."""
+    if picks.error is not None:
+        raise picks.error
+    drafter.note(taken[: len(picks.found)], picks.forced)
+    batch.push(slot, *taken[len(picks.found) - 1 :], guess=drafter.guess(picks.likely))
+
+
 def _merged(events: Sequence[ChatEvent]) -> Iterator[ChatEvent]:
     """The events of one step, with neighbours of a kind as one: each event costs the server as much as a token."""
     last: ChatEvent | None = None
+    if len(events) == 1:
+        yield events[0]
+        return
     for event in events:
         if isinstance(last, TokenEvent) and isinstance(event, TokenEvent):
             last = TokenEvent(last.text + event.text, last.logprobs + event.logprobs)

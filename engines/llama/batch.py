@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.cache import PrefixCache
-from edgeserve.engines.llama.context import BATCH, Context, Item
+from edgeserve.engines.llama.context import Context, Item
 from edgeserve.engines.llama.drafts import Drafts, Guess
+from edgeserve.engines.llama.pieces import Pieces
 from edgeserve.engines.llama.prepare import overflow
 from edgeserve.engines.llama.seats import Seats
 from edgeserve.engines.llama.slot import Slot
@@ -25,9 +26,6 @@ from edgeserve.engines.llama.tokenizer import TooLong
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure, InvalidRequest
 
 log = logging.getLogger("edgeserve.llama")
-
-PROMPT_SHARE = 192
-"""Prompt tokens in one call while answers are under way. More of them make each token of an answer later."""
 
 ROOM = 2
 """Tokens to leave free for each answer, beside the drafts of all."""
@@ -53,6 +51,7 @@ class Batch:
     def __init__(self, context: Context, slots: int, saved: PrefixCache, drafts: Drafts | None = None) -> None:
         self.context = context
         self.drafts = drafts or Drafts(0)
+        self.pieces = Pieces(context.batch)
         self._slots = [Slot(number) for number in range(slots)]
         self.saved = saved
         self.swapper = Swapper(context, self._slots, saved)
@@ -189,14 +188,16 @@ class Batch:
     def _decode(self, shares: Sequence[Share]) -> bool:
         """Decode in one call. False when the context has no room."""
         self.context.use(shares[0].slot.adapters)
-        if not (self.drafts.longest and all(len(share.slot.pending) == 1 for share in shares)):
-            return self.context.decode(_items(shares))
         began = self.drafts.clock()
-        done = self.context.decode(_items(shares))
-        if done:
-            self.context.wait()
-            self.drafts.pace.note(sum(1 + len(share.draft) for share in shares), self.drafts.clock() - began)
-        return done
+        if not self.context.decode(_items(shares)):
+            return False
+        self.context.wait()
+        seconds, size = self.drafts.clock() - began, sum(len(share.tokens) + len(share.draft) for share in shares)
+        if all(len(share.slot.pending) == 1 for share in shares):
+            self.drafts.pace.note(size, seconds)
+        else:
+            self.pieces.note(size, seconds)
+        return True
 
     def _schedule(self) -> list[Share]:
         """The tokens of each slot in the next call: answers first, then prompts, the oldest request first.
@@ -208,7 +209,7 @@ class Batch:
         waiting = [slot for slot in waiting if slot.adapters == adapters]
         waiting.sort(key=lambda one: (len(one.pending) > SHORT, one.used))
         answers = sum(len(slot.pending) <= SHORT for slot in waiting)
-        room = min(BATCH, PROMPT_SHARE + answers) if answers else BATCH
+        room = self.pieces.room(answers) if answers else self.context.batch
         shares = []
         for slot in waiting:
             shares.append(Share(slot, slot.pending[:room], []))
@@ -218,9 +219,11 @@ class Batch:
         return [share for share in shares if share.tokens]
 
     def _add_drafts(self, shares: Sequence[Share]) -> None:
-        """Add to each answer as much of its guess as pays, and as has room beside all answers."""
+        """Add to each answer as much of its guess as pays, and as has room in the call and beside all answers."""
         spare = self.context.size - sum(slot.cells + ROOM for slot in self._slots if slot.busy)
-        guesses = [share.slot.guess for share in shares]
+        spare = min(spare, self.context.batch - sum(len(share.tokens) for share in shares))
+        # A guess follows all that is pending, which may be more than the call has room for.
+        guesses = [share.slot.guess if len(share.tokens) == len(share.slot.pending) else None for share in shares]
         forced = sum(len(share.tokens) - 1 for share in shares)
         for share, guess, count in zip(shares, guesses, self.drafts.plan(guesses, spare, forced), strict=True):
             share.draft.extend(guess.tokens[:count] if guess is not None else ())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgeserve.engines.llama.options import LlamaOptions
@@ -25,10 +25,17 @@ def samplers(wanted: Sampling, options: LlamaOptions, size: int) -> list[Any]:
     temperature = _or(wanted.temperature, options.temperature)
     if not temperature >= COLDEST:
         return [llama().llama_sampler_init_greedy()]
-    seed = (wanted.seed if wanted.seed is not None else secrets.randbits(32)) & 0xFFFFFFFF
+    seed = (wanted.seed if wanted.seed is not None else int.from_bytes(os.urandom(4))) & 0xFFFFFFFF
     if wanted.mirostat:
         return list(_mirostat(wanted, temperature, seed, size))
     return list(_filtered(wanted, options, temperature, seed))
+
+
+def biases(wanted: Sequence[tuple[int, float]], size: int) -> Any:
+    """A sampler that adds a number to the logits of some tokens. ``size`` as in ``samplers``."""
+    runtime = llama()
+    rows = (runtime.llama_logit_bias * len(wanted))(*wanted)
+    return runtime.llama_sampler_init_logit_bias(size, len(wanted), rows)
 
 
 def _filtered(wanted: Sampling, options: LlamaOptions, temperature: float, seed: int) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.model import MappedModel
-from edgeserve.engines.llama.options import LlamaOptions, context_size, longest_draft
+from edgeserve.engines.llama.options import BATCH, LlamaOptions, batch_size, context_size, longest_draft
 from edgeserve.engines.llama.runtime import error_details, llama
 from edgeserve.engines.llama.threadpool import pool_for
 from edgeserve.engines.llama.threads import Threads
@@ -20,8 +20,6 @@ from edgeserve.system import cores, huge
 
 log = logging.getLogger("edgeserve.llama")
 
-BATCH = 256
-"""Tokens in one call at most. A cancel waits for one call, and the compute buffer grows with the batch."""
 MOST_THREADS = 8
 """Threads by default, at most. Memory bounds small models, so more threads make them no faster."""
 RANKED_TOGETHER = 32
@@ -47,7 +45,6 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
     runtime = llama()
     parameters = runtime.llama_context_default_params()
     parameters.n_ctx = context_size(options, int(runtime.llama_model_n_ctx_train(model)))
-    parameters.n_batch = parameters.n_ubatch = BATCH
     parameters.n_seq_max = options.parallel
     parameters.n_outputs_max = options.parallel + longest_draft(options, vocabulary_size(model))
     parameters.kv_unified = True
@@ -61,6 +58,7 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
         parameters.pooling_type, parameters.embeddings = pooling(model, options), True
     else:  # llama.cpp rounds a smaller context up, but takes no more tokens in a call than were asked for
         parameters.n_ctx = max(BATCH, parameters.n_ctx)
+        parameters.n_batch = parameters.n_ubatch = batch_size(options, parameters.n_ctx)
     parameters.no_perf = True
     parameters.flash_attn_type = FLASH_ATTENTION[options.flash_attention]
     parameters.type_k = parameters.type_v = getattr(runtime, f"GGML_TYPE_{options.kv_type.upper()}")
@@ -95,6 +93,7 @@ class Context:
     """A context.
 
     - ``size``: tokens of all sequences together
+    - ``batch``: tokens of one call at most
     - ``outputs``: tokens of one call that may have logits or embeddings
     - ``sequences``: sequences at a time
 
@@ -113,8 +112,10 @@ class Context:
         self.outputs = int(parameters.n_outputs_max)
         self.sequences = int(parameters.n_seq_max)
         self._memory = runtime.llama_get_memory(self.handle)
-        self._capacity = int(parameters.n_batch)
-        self._batch = runtime.llama_batch_init(self._capacity, 0, 1)
+        self.batch = int(parameters.n_batch)
+        self._batch = runtime.llama_batch_init(self.batch, 0, 1)
+        one = self._batch  # each look at a field of it would make another pointer
+        self._fields = one.token, one.pos, one.n_seq_id, one.seq_id, one.logits
         self._active: Active = ()
         self._pool = pool_for(self.handle)
         self._threads = Threads(int(parameters.n_threads), int(parameters.n_threads_batch), self._use_threads)
@@ -147,20 +148,20 @@ class Context:
 
     def decode(self, items: Iterable[Item]) -> bool:
         """Decode at most one batch. False when the cache has no room. After EngineFailure all sequences are lost."""
-        batch, count = self._batch, 0
+        count, (tokens, positions, counts, sequences, outputs) = 0, self._fields
         if not self.handle:
             raise EngineFailure(f"{self.model.path}: the context is freed")
-        for count, item in enumerate(items, start=1):
-            at = count - 1
-            if at >= self._capacity:  # llama.cpp would write beyond its batch, or abort the process
-                raise EngineFailure(f"{self.model.path}: more than {self._capacity} tokens in one call")
-            batch.token[at], batch.pos[at], batch.logits[at] = item.token, item.position, item.output
-            batch.n_seq_id[at], batch.seq_id[at][0] = 1, item.sequence
+        for at, (token, position, sequence, output) in enumerate(items):
+            if at >= self.batch:  # llama.cpp would write beyond its batch, or abort the process
+                raise EngineFailure(f"{self.model.path}: more than {self.batch} tokens in one call")
+            tokens[at], positions[at], outputs[at] = token, position, output
+            counts[at], sequences[at][0] = 1, sequence
+            count = at + 1
         if not count:  # llama.cpp aborts the process
             raise EngineFailure(f"{self.model.path}: no token to decode")
-        batch.n_tokens = count
+        self._batch.n_tokens = count
         self._threads.look()
-        code = llama().llama_decode(self.handle, batch)
+        code = llama().llama_decode(self.handle, self._batch)
         if code not in (0, NO_ROOM):
             raise EngineFailure(f"{self.model.path}: llama.cpp ended decoding with code {code}{error_details()}")
         return bool(code == 0)

@@ -7,9 +7,8 @@ import math
 
 from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.engines.llama import adapters, probe
-from edgeserve.engines.llama.context import BATCH
 from edgeserve.engines.llama.gguf import Shape
-from edgeserve.engines.llama.options import CONTEXT_STEP, LlamaOptions, context_size, longest_draft
+from edgeserve.engines.llama.options import CONTEXT_STEP, LlamaOptions, batch_size, context_size, longest_draft
 from edgeserve.engines.llama.probe import Layout
 
 VOCABULARY_BYTES = 380
@@ -42,8 +41,9 @@ def by_shape(shape: Shape, options: LlamaOptions) -> Layout:
     """The layout without llama.cpp: vocabulary, KV cache (zero-filled, so resident at once), compute buffer."""
     size = context_size(options, shape.trained_context)
     outputs = options.parallel + 2 * longest_draft(options, shape.vocabulary)  # computed, and copied for the answers
-    compute = 4 * (BATCH * (6 * shape.width + 2 * shape.feed_forward) + outputs * shape.vocabulary)
-    token = int(shape.layers * shape.key_value_width * KV_BYTES[options.kv_type]) + 2 * BATCH
+    batch = batch_size(options, size)
+    compute = 4 * (batch * (6 * shape.width + 2 * shape.feed_forward) + outputs * shape.vocabulary)
+    token = int(shape.layers * shape.key_value_width * KV_BYTES[options.kv_type]) + 2 * batch
     return Layout(shape.vocabulary * VOCABULARY_BYTES, compute + size * token, token=token)
 
 

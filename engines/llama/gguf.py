@@ -24,20 +24,34 @@ TOKENS = "tokenizer.ggml.tokens"
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor of a file: its sizes, the fastest first and four of them, and ggml's number of its type."""
+    """One tensor of a file: its sizes, the fastest first and four of them, and ggml's number of its type.
+
+    ``offset``: bytes from the start of the file's data.
+    """
 
     sizes: tuple[int, int, int, int]
     kind: int
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A file's metadata by key, the type of each entry, its tensors by name, and the tokens of it that were sought."""
+    """A file's metadata by key, the type of each entry, its tensors by name, and the tokens of it that were sought.
+
+    ``data``: bytes of the tensors, with the gaps between them.
+    """
 
     header: Mapping[str, Any]
     kinds: Mapping[str, int]
     tensors: Mapping[str, Tensor]
     tokens: frozenset[bytes] = frozenset()
+    data: int = 0
+
+    def bytes_of(self) -> dict[str, int]:
+        """Bytes of each tensor by its name, with the gap behind it."""
+        order = sorted(self.tensors, key=lambda name: self.tensors[name].offset)
+        starts = [self.tensors[name].offset for name in order]
+        return {name: end - start for name, start, end in zip(order, starts, [*starts[1:], self.data], strict=True)}
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -70,7 +84,8 @@ def _read(path: Path, *, tensors: bool, sought: frozenset[bytes] = frozenset()) 
             if file.tell() > os.fstat(file.fileno()).st_size:
                 raise struct.error("its last array is longer than the file")
             named = dict(_tensor(file) for _ in range(count if tensors else 0))
-            return Contents(header, kinds, named, frozenset(found))
+            data = max(0, os.fstat(file.fileno()).st_size - file.tell())
+            return Contents(header, kinds, named, frozenset(found), data)
     except FileNotFoundError:
         raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`") from None
     except (OSError, struct.error, UnicodeDecodeError, KeyError) as error:
@@ -82,8 +97,8 @@ def _tensor(file: BinaryIO) -> tuple[str, Tensor]:
     if dimensions > 4:
         raise struct.error(f"a tensor of {dimensions} dimensions")
     sizes = [_unpack(file, "<Q") for _ in range(dimensions)] + [1] * (4 - dimensions)
-    kind, _ = _unpack(file, "<I"), _unpack(file, "<Q")
-    return name, Tensor((sizes[0], sizes[1], sizes[2], sizes[3]), kind)
+    kind, offset = _unpack(file, "<I"), _unpack(file, "<Q")
+    return name, Tensor((sizes[0], sizes[1], sizes[2], sizes[3]), kind, offset)
 
 
 def _unpack(file: BinaryIO, form: str) -> Any:

@@ -7,11 +7,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from edgeserve.engines.grammar import gbnf, limits, pattern
+from edgeserve.engines.grammar import gbnf, limits
 from edgeserve.engines.grammar.free import text_unless_object, text_until
 from edgeserve.engines.grammar.gbnf import Gbnf
 from edgeserve.engines.grammar.rules import Rules, Unsayable, either, literal, one_of_texts
-from edgeserve.engines.grammar.schema import SchemaGrammar
 from edgeserve.engines.llama.tools import CallForm
 from edgeserve.engines.thinking import CLOSE, OPEN
 from edgeserve.errors import InvalidRequest
@@ -103,6 +102,8 @@ def _answers(
     if shape.schema is not None:
         yield _instance(rules, shape.schema, "response_format", loosened, strict=shape.strict)
     elif shape.pattern is not None:
+        from edgeserve.engines.grammar import pattern  # as the schemas below: most servers never need them
+
         yield rules.add(pattern.convert(shape.pattern, rules.budget).text)
     elif shape.choices:
         yield one_of_texts(rules, shape.choices)
@@ -126,6 +127,8 @@ def _checked(rules: Rules, root: str) -> str:
 
 def _instance(rules: Rules, schema: str, field: str, loosened: list[str], *, strict: bool) -> str:
     """The expression of an instance. Adds the keywords that it leaves out to ``loosened``. Raises InvalidRequest."""
+    from edgeserve.engines.grammar.schema import SchemaGrammar
+
     made = SchemaGrammar(rules, json.loads(schema), field, strict=strict)
     text = made.convert()
     loosened += (f"{field}: {keyword}" for keyword in made.loosened)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
@@ -11,7 +11,10 @@ from typing import Literal
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import CHAT, PICTURES
 from edgeserve.settings import Reader, key
+from edgeserve.splits.node import MOST, read_node
 
+BATCH = 256
+"""Tokens of one call by default, at most. A cancel waits for one call, and the compute buffer grows with the batch."""
 DEFAULT_CONTEXT = 2048
 """Tokens of a context of automatic size that the model must have, and of one that reads whole texts."""
 MOST_CONTEXT = 32_768
@@ -28,7 +31,9 @@ POOLED = ("embedding", "rerank")
 TUNED = "tuned"
 """Option that no table has: settings that were measured to be the fastest here. They fill in for keys whose value
 leaves the choice to the machine."""
-AUTOMATIC: Mapping[str, object] = MappingProxyType({"repack": "auto", "flash_attention": "auto", "threads_batch": 0})
+AUTOMATIC: Mapping[str, object] = MappingProxyType(
+    {"repack": "auto", "flash_attention": "auto", "threads_batch": 0, "batch": 0}
+)
 """These keys, with that value."""
 SHARES = "a list of shares, none below 0 and not all 0, such as [3, 1]"
 
@@ -51,6 +56,8 @@ class LlamaOptions:
     flash_attention  "auto": if the model and the device support it. On the processor it is some 15% faster. It rounds
                      a batch of tokens differently from a single token
     threads_batch    threads that decode prompts; 0: as many as ``threads``, which decode answers
+    batch            tokens that one call reads, at most; 0: ``BATCH``, or what was measured to be faster here. Models
+                     that see pictures take ``BATCH`` at least
     gpu_layers       layers on the accelerator; -1: all, if there is an accelerator
     split_mode       over several accelerators: "layer" whole layers on each, "row" parts of each layer, "none" only one
     main_gpu         number of the accelerator that "none" uses, and that "row" computes small tensors on
@@ -64,6 +71,8 @@ class LlamaOptions:
     prefix_cache_dir       folder of the states on disk; empty: the folder that the server names, and none without one
     pooling          rows of a text that make its vector: "mean" of all, "cls" the first, "last"; "auto": the file's
     image_max_tokens, image_min_tokens   tokens of one picture; 0: the model's own numbers
+    nodes            workers on other machines that hold the later layers, such as ["box2:50052"]; such a model keeps no
+                     saved states
     speculation      "auto": guessed tokens are decoded beside the next one where that pays; "off": never
 
     These are no keys:
@@ -86,6 +95,7 @@ class LlamaOptions:
     window: Literal["sliding", "full"] = key("sliding", only=CHAT)
     flash_attention: Literal["auto", "on", "off"] = key("auto")
     threads_batch: int = key(0, low=0, high=512)  # GGML_MAX_N_THREADS
+    batch: int = key(0, low=32, high=2048, special={0: "256, or as measured"}, only=CHAT)
     gpu_layers: int = key(-1, low=0, special={-1: "all"})
     split_mode: Literal["layer", "row", "none"] = key("layer")
     main_gpu: int = key(0, low=0)
@@ -98,6 +108,7 @@ class LlamaOptions:
     image_min_tokens: int = key(0, low=0, only=PICTURES)
     pooling: Literal["auto", "mean", "cls", "last"] = key("auto", only=("embedding",))
     speculation: Literal["auto", "off"] = key("auto", only=CHAT)
+    nodes: tuple[str, ...] = key((), only=("llm",))
     pooled: bool = False
     ranked: bool = False
     reordered: bool = False
@@ -107,6 +118,11 @@ def context_size(options: LlamaOptions, trained: int) -> int:
     """Tokens of the context of a model with the trained context ``trained`` (0: unknown)."""
     wanted = options.context or min(trained or DEFAULT_CONTEXT, MOST_CONTEXT)
     return min(wanted, trained) if trained else wanted
+
+
+def batch_size(options: LlamaOptions, context: int) -> int:
+    """Tokens of one call at most, in a context of so many tokens: at least one for each answer under way."""
+    return min(max(options.batch or BATCH, options.parallel), context)
 
 
 def longest_draft(options: LlamaOptions, vocabulary: int) -> int:
@@ -123,8 +139,11 @@ def read_options(job: str, given: Mapping[str, object]) -> LlamaOptions:
         read.setdefault("context", DEFAULT_CONTEXT)
     options = LlamaOptions(**read, pooled=job in POOLED, ranked=job == "rerank")
     options = _with_tuned(options, given.get(TUNED))
+    if job in PICTURES:  # some models see the whole of a picture only in one call, and `tune` measures text alone
+        options = dataclasses.replace(options, batch=max(options.batch, BATCH))
     if options.tensor_split and not any(options.tensor_split):
         raise ConfigError(f"[{job}] tensor_split = {given['tensor_split']}: expected {SHARES}", param="tensor_split")
+    _check_nodes(job, options.nodes)
     if options.kv_type != "f16" and options.flash_attention == "off":
         raise ConfigError(
             f'[{job}] kv_type = "{options.kv_type}" needs flash attention, which flash_attention = "off" forbids: '
@@ -138,6 +157,20 @@ def read_options(job: str, given: Mapping[str, object]) -> LlamaOptions:
             param="image_min_tokens",
         )
     return options
+
+
+def _check_nodes(job: str, nodes: Sequence[str]) -> None:
+    """Raises ConfigError for a node that is no address, for one named twice, and for too many."""
+    label, names = f"[{job}] nodes", list[str]()
+    for one in nodes:
+        try:
+            names.append(str(read_node(one)))
+        except ValueError as error:
+            raise ConfigError(f"{label} = {one!r}: expected {error}", param="nodes") from None
+    if twice := [one for one in names if names.count(one) > 1]:
+        raise ConfigError(f"{label}: {twice[0]} is named twice", param="nodes")
+    if len(names) > MOST:
+        raise ConfigError(f"{label}: {len(names)} machines; llama.cpp takes {MOST}", param="nodes")
 
 
 def _with_tuned(options: LlamaOptions, tuned: object) -> LlamaOptions:

@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from edgeserve.engines.llama.context import BATCH, Context
+from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.runtime import llama, mtmd
 
 
@@ -23,13 +23,13 @@ def decode_at_end(projector: Any, context: Context, chunk: Any, size: int, seque
     first = ctypes.addressof(library.mtmd_get_output_embd(projector).contents)
     row = int(runtime.llama_model_n_embd_inp(context.model.handle)) * ctypes.sizeof(ctypes.c_float)
     axes = _axes(projector, chunk, size, position)
-    non_causal = library.mtmd_decode_use_non_causal(projector, chunk)
+    most, non_causal = context.batch, library.mtmd_decode_use_non_causal(projector, chunk)
     if non_causal:
         runtime.llama_set_causal_attn(context.handle, False)
     try:
-        for start in range(0, size, BATCH):
-            places = [axis[start : start + BATCH] for axis in axes]
-            ends = start + BATCH >= size
+        for start in range(0, size, most):
+            places = [axis[start : start + most] for axis in axes]
+            ends = start + most >= size
             if code := _decode(context, first + start * row, places, sequence, output=ends):
                 return code
         return 0

@@ -11,7 +11,6 @@ import functools
 import json
 import logging
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,6 +51,8 @@ class Layout:
 @functools.lru_cache(maxsize=8)
 def measure(path: Path, device: Device, options: LlamaOptions) -> Layout | None:
     """The layout by a child process, cached. The first call blocks. When it fails: None, and a line in the log."""
+    import subprocess  # takes memory that no worker needs
+
     given = json.dumps({"path": str(path), "device": device, "options": dataclasses.asdict(options)})
     try:
         command = [sys.executable, "-m", "edgeserve.engines.llama.probe", given]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from edgeserve.engine import ModelSpec
-from edgeserve.engines.llama.context import BATCH, MOST_THREADS, NO_ROOM, Context
+from edgeserve.engines.llama.context import MOST_THREADS, NO_ROOM, Context
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.options import LlamaOptions
 from edgeserve.engines.llama.picture import decode_at_end
@@ -140,7 +140,16 @@ class Projector:
             embeddings, after = library.mtmd_get_output_embd(handle), ctypes.c_int32()
             callback = library.mtmd_helper_post_decode_callback()
             code = library.mtmd_helper_decode_image_chunk(
-                handle, context.handle, chunk.handle, embeddings, position, sequence, BATCH, after, callback, None
+                handle,
+                context.handle,
+                chunk.handle,
+                embeddings,
+                position,
+                sequence,
+                context.batch,
+                after,
+                callback,
+                None,
             )
         if code == NO_ROOM:
             raise Busy("the context has no room for an image beside the answers under way", retry_after=5)

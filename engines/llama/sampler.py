@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from edgeserve.engines.llama.chain import samplers
+from edgeserve.engines.llama.chain import biases, samplers
 from edgeserve.engines.llama.endings import Endings
 from edgeserve.engines.llama.forced import NOTHING, Ahead
 from edgeserve.engines.llama.grammar import Written
@@ -38,7 +38,7 @@ class Sampler:
     ) -> None:
         runtime = llama()
         self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
-        self._penalties = self._make_penalties(request, options)
+        self._penalties = self._make_penalties(request, options, free=grammar is None)
         # The grammar comes first: when llama.cpp refuses it, nothing else is left to free.
         self._check_tokens(endings, "stop_token_ids")
         self._endings = Endings(endings, None if request.ignore_eos else request.min_tokens)
@@ -46,6 +46,8 @@ class Sampler:
         stopped = stopped or threading.Event()
         self._constraint = None if grammar is None else constraint(grammar, vocabulary, field, stopped)
         self.chain = runtime.llama_sampler_chain_init(runtime.llama_sampler_chain_default_params())
+        if self._penalties is None and request.sampling.logit_bias:
+            runtime.llama_sampler_chain_add(self.chain, biases(request.sampling.logit_bias, self._size))
         for one in samplers(request.sampling, options, self._size):
             runtime.llama_sampler_chain_add(self.chain, one)
 
@@ -93,13 +95,11 @@ class Sampler:
     def _penalised(self, logits: Callable[[], Any], choose: Callable[[], int]) -> int:
         if self._penalties is None and not self._endings.forbidden:
             return choose()
-        with contextlib.ExitStack() as changed:
-            if self._penalties is not None:
-                changed.enter_context(self._penalties.applied(logits()))
-            changed.enter_context(self._endings.applied(logits()))
+        found, penalties = logits(), self._penalties
+        with penalties.applied(found) if penalties else contextlib.nullcontext(), self._endings.applied(found):
             token = choose()
-        if self._penalties is not None:
-            self._penalties.accept(token)
+        if penalties is not None:
+            penalties.accept(token)
         self._endings.accept()
         return token
 
@@ -108,14 +108,16 @@ class Sampler:
         if self._constraint is not None:
             self._constraint.free()
 
-    def _make_penalties(self, request: ChatRequest, options: LlamaOptions) -> Penalties | None:
+    def _make_penalties(self, request: ChatRequest, options: LlamaOptions, *, free: bool) -> Penalties | None:
+        """None where llama.cpp's chain does it all. ``free``: no grammar looks at the logits before the chain."""
         wanted = request.sampling
         self._check_tokens((token for token, _ in wanted.logit_bias), "logit_bias")
         repeat = options.repeat_penalty if wanted.repeat_penalty is None else wanted.repeat_penalty
         frequency, presence = wanted.frequency_penalty or 0.0, wanted.presence_penalty or 0.0
-        if repeat == 1 and not frequency and not presence and not wanted.logit_bias:
+        neutral = repeat == 1 and not frequency and not presence
+        if neutral and (free or not wanted.logit_bias):
             return None
-        window = WINDOW if wanted.repeat_last_n is None else wanted.repeat_last_n
+        window = 0 if neutral else WINDOW if wanted.repeat_last_n is None else wanted.repeat_last_n
         return Penalties(wanted.logit_bias, repeat, frequency, presence, None if window < 0 else window)
 
     def _check_tokens(self, tokens: Iterable[int], param: str) -> None:

@@ -15,8 +15,6 @@ import fcntl
 import hashlib
 import logging
 import os
-import secrets
-import shutil
 import stat
 import time
 import urllib.parse
@@ -48,6 +46,12 @@ LONGEST_NAME = 100
 """Characters of a folder's name, so that it fits into every file system."""
 
 
+def free_bytes(path: Path) -> int:
+    """Free bytes of a path's disk for this user."""
+    about = os.statvfs(path)
+    return about.f_bavail * about.f_frsize
+
+
 class StatesFolder:
     """The files of one model in ``root``, and the bound that they are under.
 
@@ -66,7 +70,7 @@ class StatesFolder:
         model: str,
         limit: int | None,
         *,
-        free: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
+        free: Callable[[Path], int] = free_bytes,
         clock: Callable[[], float] = time.time,
         allowance: Allowance | None = None,
     ) -> None:
@@ -122,7 +126,7 @@ class StatesFolder:
         for folder in dict.fromkeys((self.pool, self.path)):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _make_private(folder)
-        part = self.path / f"{name}.{secrets.token_hex(4)}{PART}"
+        part = self.path / f"{name}.{os.urandom(4).hex()}{PART}"
         with self._locked():
             make_room = self._make_room_for_named if name.endswith(KEPT) else self._make_room
             if not make_room(size, name, instead):

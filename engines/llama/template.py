@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,8 @@ class ChatTemplate:
     """A compiled template. ``begin`` and ``end``: texts of the model's BOS and EOS tokens."""
 
     def __init__(self, source: str | None, begin: str, end: str) -> None:
+        import datetime  # as Jinja: with the first chat
+
         from jinja2 import meta
         from jinja2.ext import loopcontrols
 

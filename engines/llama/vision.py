@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import secrets
+import os
 from collections.abc import Generator, Iterator, Mapping
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
@@ -38,7 +38,7 @@ class LlamaVision(LlamaChat):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self._projector: Projector | None = None
-        self._marker = f"<__media_{secrets.token_hex(16)}__>"  # random, so that no client can write it
+        self._marker = f"<__media_{os.urandom(16).hex()}__>"  # random, so that no client can write it
 
     def estimate(self) -> Footprint:
         text, projector = super().estimate(), self.spec.files["mmproj"].stat().st_size

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 
 from edgeserve.engines.thinking import CLOSE, OPEN, Teller, Thoughts, opened_by
 from edgeserve.messages import Candidate, ReasoningEvent, TokenEvent, TokenLogprob
@@ -28,7 +28,7 @@ def at_once(text: str, *, opened: bool) -> tuple[str, str]:
     return inner.strip(), after.lstrip() if closed else ""
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "opened", "expected"),
     [
         ("<think>\nHm.\n</think>\n\nParis.", False, ("Hm.", "Paris.")),

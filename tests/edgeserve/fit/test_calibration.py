@@ -58,15 +58,15 @@ def test_the_model_is_timed_in_a_process_of_its_own() -> None:
     found = calibration.measure(MODEL, told(commands, GOOD))
     assert found.model == ENTRY.name
     assert found.rates == calibration.rates_of(GOOD, ENTRY, calibration.cores.usable())
-    assert commands[0][1:3] == ["-m", "edgeserve.fit.trial"]
-    assert json.loads(commands[0][3])["files"] == {"model": "/m.gguf"}
+    assert commands[0][1:4] == ["-P", "-m", "edgeserve.fit.trial"]
+    assert json.loads(commands[0][4])["files"] == {"model": "/m.gguf"}
 
 
 def test_without_a_model_no_token_is_timed() -> None:
     commands: list[list[str]] = []
     found = calibration.measure(None, told(commands, {"bandwidth": 1e9, "operations": 2e9}))
     assert (found.model, found.rates) == ("", Rates(1e9, 2e9))
-    assert commands[0][3] == "{}"
+    assert commands[0][4] == "{}"
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.examples import examples
 from support.memory import POLICY, readings
 
@@ -74,7 +74,7 @@ def test_jobs_keep_their_order_and_each_has_its_best() -> None:
     assert verdicts(found) == [("chat", "", True), ("ear2", "", True), ("ear", "", False), ("voice", "", True)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("job", "speed", "quick"),
     [
         ("llm", 5.0, True),

@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from support.cases import each
 
 from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.errors import EngineFailure
@@ -74,7 +75,7 @@ def test_a_companion_has_no_memory_of_its_own() -> None:
         memory.by_entry(catalog.find("silero-vad"))
 
 
-@pytest.mark.parametrize("name", [name for name, one in catalog.MODELS.items() if one.job != "vad"])
+@each("name", [name for name, one in catalog.MODELS.items() if one.job != "vad"])
 def test_every_model_of_the_catalogue_has_an_expectation(name: str) -> None:
     entry = catalog.MODELS[name]
     found = memory.by_entry(entry).footprint

@@ -16,7 +16,8 @@ from edgeserve.units import MB
 FAKE = ModelSpec("llm", "fake", "edgeserve.engines.fake.chat:FakeChat")
 
 
-def test_the_fastest_product_counts_for_every_thread() -> None:
+def test_the_fastest_product_counts_for_every_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "SIDE", 8)
     steps = itertools.cycle([0.0, 2.0, 2.0, 3.0, 3.0, 8.0])
     now = 0.0
 

@@ -54,7 +54,8 @@ def test_the_best_form_is_recorded_with_all_others(model: StoredModel) -> None:
     assert found.best == {"repack": "on"}
     assert found.forms == tuple(shown)
     assert (len(shown), found.size, found.others) == (3, 7, 0.2)
-    assert json.loads(commands[0][3])["files"] == {"model": str(model.files["model"])}
+    asked = commands[0][commands[0].index("edgeserve.fit.form_trial") + 1]
+    assert json.loads(asked)["files"] == {"model": str(model.files["model"])}
 
 
 def test_it_ends_after_the_form_under_way_when_nobody_wants_it(model: StoredModel) -> None:

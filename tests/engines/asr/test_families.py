@@ -169,9 +169,9 @@ def test_an_unknown_language_is_no_failure_of_the_engine(language: str, error: t
 
 def test_words_without_times_are_refused() -> None:
     with pytest.raises(InvalidRequest) as caught:
-        families.segment(result(), 0.0, 1.0, with_words=True)
+        families.segment(result(), 0.0, 1.0, TranscribeRequest(Pcm(b""), word_timestamps=True))
     assert caught.value.param == "timestamp_granularities"
-    assert families.segment(result(), 0.0, 1.0, with_words=False).end == 1.0
+    assert families.segment(result(), 0.0, 1.0, TranscribeRequest(Pcm(b""))).end == 1.0
 
 
 def test_tokens_are_joined_to_words() -> None:

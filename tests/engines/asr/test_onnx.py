@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -234,6 +235,20 @@ def test_cancel_in_the_second_window_ends_within_it(engine: OnnxSpeechToText) ->
     assert events
     assert all(isinstance(one, SegmentEvent) and one.end <= 32 for one in events)
     assert read[0] <= 80
+
+
+def test_transcriptions_that_take_turns_hear_the_same_as_alone(small: OnnxSpeechToText) -> None:
+    """In int8, where one call for both would let each change the words of the other."""
+    clips = [spoken(STORY), spoken(SENTENCES[0])]
+    alone = [transcribe(small, clip, word_timestamps=True) for clip in clips]
+    requests = [TranscribeRequest(Pcm(clip.tobytes()), word_timestamps=True) for clip in clips]
+    under_way = [small.transcribe(request, threading.Event()) for request in requests]
+    together: list[list[Any]] = [[], []]
+    for turn in itertools.zip_longest(*under_way):
+        for heard, event in zip(together, turn, strict=True):
+            heard += [] if event is None else [event]
+    assert together == alone
+    assert small.slots == 2
 
 
 def test_another_language_is_refused_by_an_english_model(engine: OnnxSpeechToText) -> None:

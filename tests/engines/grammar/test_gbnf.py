@@ -6,6 +6,7 @@ import contextlib
 import time
 
 import pytest
+from support.cases import each
 
 from edgeserve.engines.grammar import gbnf
 from edgeserve.engines.grammar.matcher import Matcher
@@ -54,7 +55,7 @@ def matches(grammar: str, text: str) -> bool:
     return matcher.may_end
 
 
-@pytest.mark.parametrize(
+@each(
     ("grammar", "taken", "refused"),
     [
         (LIST, ["- a\n", "- a\n- é🙂\n"], ["", "a", "- \n", "- a"]),
@@ -78,7 +79,7 @@ def test_a_grammar_means_what_it_says(grammar: str, taken: list[str], refused: l
     assert [text for text in refused if matches(grammar, text)] == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("grammar", "told"),
     [
         ("", "has no rule named root"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.cases import each
 
 from edgeserve.engines.grammar import paths
 from edgeserve.engines.grammar import pattern as reader
@@ -14,7 +15,7 @@ def ways(pattern: str) -> int:
     return paths.most(reader.read(pattern).shape)[0]
 
 
-@pytest.mark.parametrize(
+@each(
     "pattern",
     [r"^[a-z]{1,500}$", r"^.*$", r"^(a+)+$", r"^[A-Z]{2}\d{2}[A-Z0-9]{1,30}$", r"^(\d{1,3}\.){3}\d{1,3}$", "^$", "a|b"],
 )
@@ -45,7 +46,7 @@ def test_counting_is_bounded() -> None:
         reader.convert(sets, Budget())
 
 
-@pytest.mark.parametrize("pattern", FORMATS.values(), ids=FORMATS)
+@each("pattern", FORMATS.values())
 def test_formats_are_taken(pattern: str) -> None:
     assert reader.convert(pattern, Budget()).live <= reader.MAX_LIVE
 

@@ -11,12 +11,14 @@ from typing import Any
 
 import jsonschema
 import pytest
+from support.cases import each
 from support.contract import ask
 from support.schemas import REFUSED, SHAPES, thing
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.grammar.rules import Rules
-from edgeserve.engines.grammar.schema import MAX_LOOSENED, SchemaGrammar
+from edgeserve.engines.grammar.schema import SchemaGrammar
+from edgeserve.engines.grammar.schema_left_out import MAX_LOOSENED
 from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import FinishEvent, Sampling, TokenEvent
@@ -98,7 +100,7 @@ LOOSENED = {
 }
 
 
-@pytest.mark.parametrize("name", LOOSENED)
+@each("name", LOOSENED)
 def test_a_schema_that_is_not_strict_loses_the_keyword(name: str) -> None:
     made = SchemaGrammar(Rules(), REFUSED[name][0], "response_format", strict=False)
     assert made.convert()
@@ -120,7 +122,7 @@ def test_a_schema_with_many_such_keywords_is_refused_in_the_end() -> None:
         SchemaGrammar(Rules(), thing(**parts), "", strict=False).convert()
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "told"),
     [
         ({"type": "number", "multipleOf": 0}, "which is not above 0"),
@@ -135,7 +137,7 @@ def test_numbers_that_no_grammar_expresses(schema: Any, told: str) -> None:
         SchemaGrammar(Rules(), schema, "").convert()
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_what_cannot_be_held_to_is_refused_by_name(name: str) -> None:
     schema, told = REFUSED[name]
     with pytest.raises(InvalidRequest, match=told) as caught:

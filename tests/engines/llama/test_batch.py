@@ -14,9 +14,12 @@ from hypothesis import strategies as some
 from support.counting import CountingContext, batch_of, decode, prompt, talk
 from support.examples import examples
 
-from edgeserve.engines.llama.batch import PROMPT_SHARE, TURN, Batch
+from edgeserve.engines.llama.batch import TURN, Batch
 from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache
-from edgeserve.engines.llama.context import BATCH, Item
+from edgeserve.engines.llama.context import Item
+from edgeserve.engines.llama.drafts import SURE, Drafts, Guess
+from edgeserve.engines.llama.options import BATCH, LONGEST_DRAFT
+from edgeserve.engines.llama.pieces import FIRST, GAP, KEPT, LEAST, TILE
 from edgeserve.engines.llama.slot import Slot
 from edgeserve.errors import ContextOverflow, EdgeserveError, EngineFailure, InvalidRequest
 
@@ -68,7 +71,7 @@ def test_a_model_that_cannot_remove_tokens_reuses_only_whole_states() -> None:
 
 
 def test_streams_go_on_while_a_long_prompt_comes_in() -> None:
-    batch, context = batch_of(size=4000)
+    batch, _ = batch_of(size=4000)
     stream, _ = batch.take(prompt(1, 10))
     decode(batch, stream)
     batch.push(stream, 1)
@@ -76,8 +79,70 @@ def test_streams_go_on_while_a_long_prompt_comes_in() -> None:
     while long.waiting:
         batch.step()
         assert stream.output is not None
-        assert len(context.calls[-1]) <= PROMPT_SHARE + 1
         batch.push(stream, 1)
+
+
+class Timed(CountingContext):
+    """Takes a second for every ``rate`` tokens, by a clock of its own."""
+
+    rate, now = 100.0, 0.0
+
+    def decode(self, items: Iterable[Item]) -> bool:
+        wanted = list(items)
+        self.now += len(wanted) / self.rate
+        return super().decode(wanted)
+
+    def clock(self) -> float:
+        return self.now
+
+
+def test_a_piece_of_a_prompt_takes_as_long_as_streams_may_wait() -> None:
+    context = Timed(4000)
+    batch = Batch(context, 2, PrefixCache(1000, whole=False), Drafts(0, context.clock))  # type: ignore[arg-type]
+    stream, _ = batch.take(prompt(1, 10))
+    decode(batch, stream)
+    long, _ = batch.take(prompt(2, 1000))
+    while long.waiting:
+        batch.push(stream, 1)
+        batch.step()
+    assert len(context.calls[1]) == FIRST, "nothing was measured yet"
+    assert {len(call) for call in context.calls[2:-1]} == {int(context.rate * GAP) // TILE * TILE}
+
+
+def test_forced_tokens_and_drafts_stay_within_a_call() -> None:
+    drafts = Drafts(LONGEST_DRAFT)
+    for size in (1, 64):
+        drafts.pace.note(size, 1.0)  # a larger call takes no longer: every draft pays
+    context: Any = CountingContext(4000)
+    context.batch = 32
+    batch = Batch(context, 1, PrefixCache(1000, whole=False), drafts)
+    slot, _ = batch.take(prompt(1, 10))
+    decode(batch, slot)
+    batch.push(slot, *range(24), guess=Guess(range(LONGEST_DRAFT), SURE, 0))
+    batch.step()
+    assert len(context.calls[-1]) == 32
+    assert slot.draft == list(range(8))
+
+
+def test_no_draft_follows_forced_tokens_that_a_call_has_no_room_for() -> None:
+    """The context asserts that each token comes behind those before it."""
+    drafts = Drafts(LONGEST_DRAFT)
+    for size in (1, 2 * BATCH):
+        drafts.pace.note(size, 1.0)  # a larger call takes no longer: every draft pays
+    batch, context = batch_of(size=4000, slots=4, drafts=drafts)
+    slots = [batch.take(prompt(number, 10))[0] for number in range(4)]
+    while any(slot.waiting for slot in slots):
+        batch.step()
+    for slot in slots:
+        batch.push(slot, *range(30), guess=Guess(range(100, 104), SURE, 0) if slot is slots[2] else None)
+    for _ in range(KEPT):
+        batch.pieces.note(LEAST, 10 * GAP)  # a slow machine: a call is short
+    batch.step()
+    assert [len(slot.pending) for slot in slots] == [0, 0, 26, 30]
+    assert slots[2].draft == []
+    while slots[3].waiting:
+        batch.step()
+    assert [context.held[slot.sequence][10:40] for slot in slots] == [list(range(30))] * 4
 
 
 def test_alone_a_prompt_takes_whole_calls() -> None:

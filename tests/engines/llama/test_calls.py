@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.examples import examples
 
 from edgeserve import strict_json
@@ -17,8 +18,8 @@ F, G = ToolCall("f", '{"a": 1}'), ToolCall("g", "{}")
 BLOCK = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
 
 
-@pytest.mark.parametrize("size", [1, 3, 1000])
-@pytest.mark.parametrize(
+@each("size", [1, 3, 1000])
+@each(
     ("said", "text", "calls"),
     [
         ("Hello, {world}!", "Hello, {world}!", []),
@@ -97,9 +98,7 @@ def test_whatever_is_called_has_arguments_that_any_reader_takes(value: str, arou
     assert found
 
 
-@pytest.mark.parametrize(
-    "said", [" " * 40_000, "[" + "\n" * 40_000, '{"' + "a" * 40_000, " " * 40_000 + "{}", "`" * 40_000]
-)
+@each("said", [" " * 40_000, "[" + "\n" * 40_000, '{"' + "a" * 40_000, " " * 40_000 + "{}", "`" * 40_000])
 def test_what_may_yet_be_a_call_is_decided_in_bounded_time(said: str) -> None:
     """Blanks that could be shared among parts in each way took minutes."""
     reader = CallReader({"f"})

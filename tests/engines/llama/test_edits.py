@@ -21,9 +21,8 @@ from support.tiny_gguf import VOCABULARY, write_model
 from support.together import events_together
 
 from edgeserve.engine import ModelSpec
-from edgeserve.engines.llama import batch as llama_batch
 from edgeserve.engines.llama.chat import LlamaChat
-from edgeserve.engines.llama.context import BATCH
+from edgeserve.engines.llama.options import BATCH
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent, TokenLogprob
 
 pytestmark = pytest.mark.models
@@ -114,16 +113,14 @@ def differs(told: list[TokenLogprob], fresh: list[TokenLogprob]) -> bool:
 def test_edited_conversations(
     make: Callable[..., LlamaChat],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     architecture: str,
     options: dict[str, object],
     batch: int,
     most: int,
 ) -> None:
-    monkeypatch.setattr(llama_batch, "BATCH", batch)
     disk = {"prefix_cache_mb": 1, "prefix_cache_disk_mb": 2, "prefix_cache_dir": str(tmp_path / "states")}
-    engine = make(architecture, parallel=3, **disk, **options)
-    fresh = make(architecture, parallel=1, prefix_cache_mb=0, **options)
+    engine = make(architecture, parallel=3, batch=batch, **disk, **options)
+    fresh = make(architecture, parallel=1, batch=batch, prefix_cache_mb=0, **options)
     dice, cached, asks, doubtful = random.Random(7), 0, 0, 0
     begins, talks = [words(dice, 60) + words(dice, 60) for _ in range(3)], []
     for number in range(CONVERSATIONS):

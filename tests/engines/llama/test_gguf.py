@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from benchmarks.fuzz import corpus
-from support.tiny_bert import HEAD, weights, write_bert
+from support.cases import each
+from support.tiny_bert import HEAD, WIDTH, weights, write_bert
 
 from edgeserve.engines.llama.gguf import Shape, read_contents, read_header, read_shape, whole
 from edgeserve.errors import EngineFailure
@@ -38,7 +39,7 @@ def test_the_shape_of_a_model(model: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@each("name", BROKEN)
 def test_a_header_that_cannot_be_is_refused(name: str) -> None:
     with pytest.raises(EngineFailure, match=BROKEN[name]):
         read_shape(FOUND / name)
@@ -56,7 +57,7 @@ def test_a_cut_header_is_refused_wherever_it_is_cut(model: Path) -> None:
             read_header(model)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, "8", None])
+@each("value", [float("nan"), float("inf"), -1, "8", None])
 def test_a_value_that_is_no_size_gives_the_default(value: object) -> None:
     assert whole({"key": value}, "key", 7) == 7
     assert whole({"key": 8.0}, "key", 7) == 8
@@ -70,6 +71,15 @@ def test_the_names_of_the_tensors(tmp_path: Path) -> None:
     path.write_bytes(data[:end])
     with pytest.raises(EngineFailure, match="not a complete GGUF file"):
         read_contents(path)
+
+
+def test_the_bytes_of_the_tensors_fill_the_file(tmp_path: Path) -> None:
+    path = write_bert(tmp_path / "bert.gguf", None)
+    contents = read_contents(path)
+    sizes = contents.bytes_of()
+    assert sizes["blk.0.attn_q.weight"] == 4 * WIDTH * WIDTH
+    assert sum(sizes.values()) == contents.data
+    assert min(sizes.values()) > 0
 
 
 def test_a_file_of_too_many_tensors_is_refused(model: Path) -> None:

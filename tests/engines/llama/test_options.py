@@ -7,19 +7,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from support.cases import each
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama import context as llama_context
 from edgeserve.engines.llama import devices
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.chat import LlamaChat
-from edgeserve.engines.llama.options import context_size, longest_draft, read_options
+from edgeserve.engines.llama.options import BATCH, batch_size, context_size, longest_draft, read_options
 from edgeserve.engines.llama.runtime import llama
 from edgeserve.errors import ConfigError, EngineFailure
 from edgeserve.messages import ChatRequest, Sampling, TokenEvent
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "told"),
     [
         ({"contxt": 1}, "contxt is not a known setting; did you mean context"),
@@ -38,6 +39,9 @@ from edgeserve.messages import ChatRequest, Sampling, TokenEvent
         ({"tensor_split": [0, 0]}, "not all 0"),
         ({"tensor_split": [-1, 2]}, "none below 0"),
         ({"tensor_split": [float("nan")]}, "none below 0"),
+        ({"nodes": ["box2:x"]}, r"nodes = 'box2:x': expected a machine and its port"),
+        ({"nodes": ["box2", "box2:50052"]}, "box2:50052 is named twice"),
+        ({"nodes": [f"box{number}" for number in range(17)]}, "17 machines; llama.cpp takes 16"),
         ({"kv_type": "q8_0", "flash_attention": "off"}, 'set flash_attention = "auto", or kv_type = "f16"'),
     ],
 )
@@ -46,7 +50,7 @@ def test_options_are_checked(options: dict[str, object], told: str) -> None:
         read_options("llm", options)
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "trained", "size"),
     [
         ({}, 8192, 8192),
@@ -86,6 +90,23 @@ def test_options_reach_llama(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "accelerators", lambda: 1)
     with pytest.raises(EngineFailure, match=r"tensor_split = \[3, 1\]: llama\.cpp sees only 1 accelerators"):
         llama_model.model_parameters("auto", options)
+
+
+@pytest.mark.parametrize(
+    ("given", "tokens"),
+    [
+        ({}, BATCH),
+        ({"batch": 1024}, 1024),
+        ({"batch": 32}, 32),
+        ({"batch": 1024, "context": 512}, 512),
+        ({"batch": 32, "parallel": 100}, 100),
+    ],
+)
+def test_a_call_has_so_many_tokens(monkeypatch: pytest.MonkeyPatch, given: dict[str, object], tokens: int) -> None:
+    monkeypatch.setattr(llama(), "llama_model_n_ctx_train", lambda model: 4096)
+    monkeypatch.setattr(llama_context, "vocabulary_size", lambda model: 49_152)
+    parameters = llama_context.context_parameters(None, read_options("llm", given), 2)
+    assert (parameters.n_batch, parameters.n_ubatch) == (tokens, tokens)
 
 
 @pytest.mark.parametrize(("vocabulary", "longest"), [(320, 16), (49_152, 16), (151_936, 13), (262_144, 8)])
@@ -134,6 +155,13 @@ def test_measured_settings_fill_in_for_keys_that_are_left_to_the_machine() -> No
     options = read_options("llm", {"tuned": TUNED_ON})
     assert (options.reordered, options.flash_attention, options.threads_batch) == (True, "off", 6)
     assert options.repack == "auto"
+
+
+@pytest.mark.parametrize("given", [{"tuned": {"batch": 128}}, {"batch": 32}, {}])
+def test_a_picture_fits_into_one_call_whatever_is_faster_for_text(given: dict[str, object]) -> None:
+    """Gemma's 256 tokens of a picture attend to each other in both directions, which two calls cannot do."""
+    assert batch_size(read_options("vision", given), 4096) == BATCH
+    assert batch_size(read_options("vision", {"batch": 512, **given}), 4096) >= BATCH
 
 
 @pytest.mark.parametrize(

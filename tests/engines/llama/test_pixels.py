@@ -11,6 +11,7 @@ from io import BytesIO
 
 import pytest
 from PIL import Image
+from support.cases import each
 
 from edgeserve.engines.llama import pixels
 
@@ -38,9 +39,7 @@ def file(form: str, mode: str = "RGB") -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("form", "mode"), [("PNG", "RGB"), ("PNG", "L"), ("PNG", "RGBA"), ("BMP", "RGB"), ("GIF", "P")]
-)
+@each(("form", "mode"), [("PNG", "RGB"), ("PNG", "L"), ("PNG", "RGBA"), ("BMP", "RGB"), ("GIF", "P")])
 def test_pixels_are_those_of_the_file(form: str, mode: str) -> None:
     data = file(form, mode)
     with pixels.rgb(data) as found:

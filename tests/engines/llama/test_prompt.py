@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from support.cases import each
 from support.contract import ask
 
 from edgeserve.engines.llama.prompt import prompt_text
@@ -43,7 +44,7 @@ def test_a_template_gets_what_the_request_wants(fields: dict[str, object], end: 
     assert prompt(SWITCHED, **fields).endswith(end)
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "closed"),
     [
         ({}, False),

@@ -25,7 +25,6 @@ from edgeserve.engines.llama.states_folder import (
     KEPT_SECONDS,
     LONGEST_NAME,
     MOST,
-    MOST_NAMED,
     SHARED,
     WRITING_SECONDS,
     StatesFolder,
@@ -167,11 +166,12 @@ def test_states_with_names_push_each_other_out_the_least_recently_used_first(tmp
     assert len(names(folder.path)) == 5, "nothing went for a state that never fits"
 
 
-def test_the_number_of_states_with_names_is_bounded(tmp_path: Path) -> None:
+def test_the_number_of_states_with_names_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states_folder, "MOST_NAMED", 8)
     folder = shared(tmp_path, "one", 1 << 20)
-    for number in range(MOST_NAMED + 3):
+    for number in range(8 + 3):
         assert keep(folder, str(number), 1, age=1000 - number)
-    assert names(folder.path) == {f"{OWNER}-{number}.slot" for number in range(3, MOST_NAMED + 3)}
+    assert names(folder.path) == {f"{OWNER}-{number}.slot" for number in range(3, 8 + 3)}
 
 
 def test_named_states_of_one_client_push_out_nobody_elses(tmp_path: Path) -> None:

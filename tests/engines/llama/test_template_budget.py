@@ -11,6 +11,7 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from support.cases import each
 from support.examples import examples
 from support.turns import calls_in_json
 
@@ -104,7 +105,7 @@ def test_a_template_that_does_too_much_is_refused_with_numbers(source: str) -> N
     assert any(letter.isdigit() for letter in told) or "translates" in told
 
 
-@pytest.mark.parametrize("source", BROKEN)
+@each("source", BROKEN)
 def test_a_template_that_fails_is_the_error_of_the_request(source: str) -> None:
     assert "chat template" in refused(source)
 

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 
 from edgeserve.engines.llama.threads import LOOK_EVERY, Threads
 from edgeserve.system import cores
 from edgeserve.system.beside import beside
 
 
-@pytest.mark.parametrize(
+@each(
     ("others", "now", "threads"),
     [
         (0.0, 2, 2),
@@ -31,7 +32,7 @@ def test_two_cores(others: float, now: int, threads: int) -> None:
     assert beside(others, now, most=2, count=2) == threads
 
 
-@pytest.mark.parametrize(
+@each(
     ("others", "now", "most", "count", "threads"),
     [
         (0.8, 4, 4, 4, 3),

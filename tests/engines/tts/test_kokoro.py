@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy
 import onnx
 import pytest
+from support.cases import each
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.engines.tts.kokoro import blend
@@ -104,7 +105,7 @@ def test_each_voice_speaks_in_its_own_accent(folder: Path) -> None:
     engine.close()
 
 
-@pytest.mark.parametrize(
+@each(
     ("voice", "shares"),
     [
         ("af_heart", {"af_heart": 1.0}),
@@ -119,7 +120,7 @@ def test_blends(voice: str, shares: dict[str, float]) -> None:
     assert blend(voice) == pytest.approx(shares)
 
 
-@pytest.mark.parametrize(
+@each(
     "voice",
     ["", "+", "af_heart+", "af_heart:0", "af_heart:-1", "af_heart:101", "a:b", "a:1:2", "a:1e3", "a/b"],
 )

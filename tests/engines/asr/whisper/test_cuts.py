@@ -8,6 +8,7 @@ import pytest
 from edgeserve.engines.asr.segments import FRAME
 from edgeserve.engines.asr.stretches import Joined, Stretch, whole
 from edgeserve.engines.asr.whisper.cuts import LONGEST, Passage, passages
+from edgeserve.engines.asr.whisper.features import HOP
 
 SECOND = 16_000
 
@@ -36,7 +37,7 @@ def test_a_passage_ends_in_a_silence(silences: list[tuple[float, float]], cut: f
     assert first.end == second.start
     assert first.end is not None
     assert first.end / 100 == pytest.approx(cut, abs=0.05)
-    assert second.end is None
+    assert second.end == 4000
 
 
 def test_speech_without_a_silence_is_cut_where_it_is_quietest() -> None:
@@ -49,7 +50,7 @@ def test_speech_without_a_silence_is_cut_where_it_is_quietest() -> None:
 
 @pytest.mark.parametrize("length", [1, LONGEST])
 def test_audio_of_one_window_is_one_passage(length: int) -> None:
-    assert list(passages(Joined(whole([numpy.ones(length, numpy.float32)])))) == [Passage(0, None)]
+    assert list(passages(Joined(whole([numpy.ones(length, numpy.float32)])))) == [Passage(0, -(-length // HOP))]
 
 
 def test_no_audio_is_no_passage() -> None:

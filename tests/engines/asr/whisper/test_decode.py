@@ -209,3 +209,30 @@ def test_cancel_is_asked_before_each_token(pair: Pair) -> None:
 def test_a_failing_runtime_is_an_engine_failure(pair: Pair) -> None:
     with pytest.raises(EngineFailure, match="failed while computing"):
         pair.graphs.listen(pair.mel[:, :1], pair.audio)
+
+
+def test_a_text_goes_on_once_behind_an_end_that_comes_too_early(tmp_path: Path) -> None:
+    start, end = tiny_whisper.timestamp(0.0), tiny_whisper.special("endoftext")
+    source = tiny_whisper.build(tmp_path / "checkpoint", taught=tiny_whisper.script(start, 1000, end))
+    files = whisper.convert(source, tmp_path / "converted")
+    engine = OnnxSpeechToText(ModelSpec("asr", "tiny", "", files, threads=1, options={"quantization": "none"}))
+    engine.heat()
+    model = engine._model._model  # type: ignore[union-attr]
+    asked: list[list[int]] = []
+
+    def decoded(*, may_end: bool) -> Decoded:
+        def ends(said: Sequence[int]) -> bool:
+            asked.append(list(said))
+            return may_end
+
+        batch = Batch(model.graphs, model.vocabulary, 1, threading.Event())
+        batch.listen(0, numpy.zeros((1, 80, 3000), numpy.float32))
+        batch.begin(0, model.vocabulary.prompt("en", (), 100), 0.0, ends)
+        return finished(batch)[0]
+
+    short, longer = decoded(may_end=True), decoded(may_end=False)
+    engine.close()
+    assert short.tokens == (start, 1000)
+    assert longer.tokens[:2] == short.tokens
+    assert len(longer.tokens) == 3
+    assert asked == [[start, 1000], [start, 1000]], "the second end counts, whatever it leaves out"

@@ -17,7 +17,7 @@ from edgeserve.engines.asr.segments import FRAME
 from edgeserve.engines.asr.stretches import Stretch
 from edgeserve.engines.asr.whisper import passage as whisper_passage
 from edgeserve.engines.asr.whisper import transcribe as whisper
-from edgeserve.engines.asr.whisper.decode import Decoded
+from edgeserve.engines.asr.whisper.decode import Decoded, MayEnd
 from edgeserve.engines.asr.whisper.onnx import WhisperOnnx
 from edgeserve.engines.asr.whisper.parts import boundaries
 from edgeserve.errors import ConfigError, InvalidRequest
@@ -66,6 +66,7 @@ class Script:
         self.last_first = last_first
         self.prompts: list[list[int]] = []
         self.mels: list[Any] = []
+        self.may_end: list[list[bool]] = []
         self.most = 0
         self._begun: dict[int, Decoded] = {}
 
@@ -78,12 +79,14 @@ class Script:
     def audio(self, place: int) -> dict[str, Any]:
         return {}
 
-    def begin(self, place: int, prompt: Sequence[int], temperature: float) -> None:
+    def begin(self, place: int, prompt: Sequence[int], temperature: float, may_end: MayEnd) -> None:
         self.prompts.append(list(prompt))
         said = self.windows.pop(0)
-        tokens = (one if isinstance(one, int) else self.first + round(one / 0.02) for one in said)
-        self._begun[place] = Decoded(tuple(tokens), 0.0, -0.1, 0.0)
+        self._begun[place] = Decoded(self.tokens(said), 0.0, -0.1, 0.0)
         self.most = max(self.most, len(self._begun))
+
+    def tokens(self, said: Sequence[int | float]) -> tuple[int, ...]:
+        return tuple(one if isinstance(one, int) else self.first + round(one / 0.02) for one in said)
 
     def step(self) -> list[tuple[int, Decoded]]:
         places = sorted(self._begun, reverse=True)
@@ -127,6 +130,39 @@ def quiet_at(*seconds: float) -> Any:
         yield Stretch(0, samples, tuple(voiced.tolist()))
 
     return split
+
+
+class Asking(Script):
+    """Asks as each window begins whether these texts may end."""
+
+    TEXTS = ((0.0, A, 8.0, 8.0), (0.0, A, 12.6, 12.6), (0.0, A, 20.0, 20.0), (0.0, A, 26.9, 26.9), (0.0, A, 8.0), (A,))
+
+    def begin(self, place: int, prompt: Sequence[int], temperature: float, may_end: MayEnd) -> None:
+        super().begin(place, prompt, temperature, may_end)
+        self.may_end.append([may_end(self.tokens(text)) for text in self.TEXTS])
+
+
+@pytest.mark.slow
+def test_the_text_of_a_passage_may_not_end_before_its_speech(
+    together: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a pair of timestamps. Any other text has nothing left, or needs a window of its own for it."""
+    script = Asking(together, [0.0, A, 26.9], [0.0, A, 12.7])
+    monkeypatch.setattr(whisper, "Batch", script)
+    monkeypatch.setattr(together._model, "_split", quiet_at(27.0))
+    transcribe(together, 40.0, language="de")
+    assert script.may_end == [[False, False, False, True, True, True], [False, True, True, True, True, True]]
+
+
+@pytest.mark.slow
+def test_a_window_that_another_follows_may_end_anywhere(
+    engine: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Asking(engine, [0.0, A, 28.0, 28.0], [0.0, A, 12.0])
+    monkeypatch.setattr(whisper, "Batch", script)
+    monkeypatch.setattr(engine._model, "_split", quiet_at(27.0))
+    transcribe(engine, 40.0, language="de")
+    assert script.may_end == [[True] * 6] * 2
 
 
 @pytest.mark.slow

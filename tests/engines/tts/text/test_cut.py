@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 
 from edgeserve.engines.tts.text.cut import MAX_SENTENCE, cut, speakable
 
@@ -16,7 +16,7 @@ def test_nothing_but_spaces_is_lost(text: str, limit: int) -> None:
     assert all(0 < len(piece) <= limit and piece == piece.strip() for piece in pieces)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "pieces"),
     [
         ("", []),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.speech import STORY
 
 from edgeserve.engines.tts.text.sentences import sentences
@@ -41,12 +41,12 @@ SEVERAL = (
 )
 
 
-@pytest.mark.parametrize("text", ONE)
+@each("text", ONE)
 def test_one_sentence(text: str) -> None:
     assert list(sentences(text)) == [" ".join(text.split())]
 
 
-@pytest.mark.parametrize(("text", "parts"), SEVERAL)
+@each(("text", "parts"), SEVERAL)
 def test_several_sentences(text: str, parts: list[str]) -> None:
     assert list(sentences(text)) == parts
 
