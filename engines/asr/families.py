@@ -74,7 +74,7 @@ class OnnxAsrModel:
                 return
             result = self._recognize(stretch.samples, request.language)
             spoken = bool(result.text.strip())
-            yield segment(result, *stretch.seconds, request.word_timestamps) if spoken else None
+            yield segment(result, *stretch.seconds, request) if spoken else None
         if not cancel.is_set():
             yield TranscriptEnd(request.language or "en", source.seconds)
 
@@ -99,10 +99,10 @@ def refuse(request: TranscribeRequest) -> None:
         raise InvalidRequest("this model always takes the likeliest word; leave temperature out", param="temperature")
 
 
-def segment(result: Any, start: float, end: float, with_words: bool) -> SegmentEvent:
+def segment(result: Any, start: float, end: float, request: TranscribeRequest) -> SegmentEvent:
     """One window's result, from its first token to its last token where the times of tokens are known.
 
-    Raises InvalidRequest when the request asks for words and the times of tokens are not known.
+    Raises InvalidRequest when the request requires words and the times of tokens are not known.
     """
     words: tuple[Word, ...] = ()
     if result.timestamps:
@@ -110,11 +110,13 @@ def segment(result: Any, start: float, end: float, with_words: bool) -> SegmentE
         end = min(end, times[-1] + LAST_TOKEN_SECONDS)
         start = times[0]
         words = tuple(words_of(result.tokens, times, end))
-    elif with_words:
+    elif request.word_timestamps and request.words_required:
         raise InvalidRequest("this model gives times of segments, not of words", param="timestamp_granularities")
     logprobs = result.logprobs or [0.0]
     mean = math.fsum(logprobs) / len(logprobs)
-    return SegmentEvent(start, end, f" {result.text.strip()}", avg_logprob=mean, words=words if with_words else ())
+    return SegmentEvent(
+        start, end, f" {result.text.strip()}", avg_logprob=mean, words=words if request.word_timestamps else ()
+    )
 
 
 def words_of(tokens: Sequence[str], times: Sequence[float], end: float) -> Iterator[Word]:

@@ -27,6 +27,13 @@ def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
         tell(done, len(graphs))
 
 
+SLOTS = 2
+"""Transcriptions that take turns, a window or stretch each: a short one need not wait for the end of a long one.
+
+Windows of several requests are never decoded together (docs/decisions/0042-transcriptions-in-turns.md).
+"""
+
+
 class OnnxSpeechToText(OnnxLadder[Transcriber]):
     """Speech to text on the rungs of ``OnnxLadder``.
 
@@ -36,6 +43,8 @@ class OnnxSpeechToText(OnnxLadder[Transcriber]):
     - ``quantization``: "none" or "int8"; for Whisper also "auto", which is int8 where int8 loses no accuracy.
     - ``vad``: false transcribes silences, too, and so does a model without the file ``vad``, Silero's detector.
     """
+
+    slots = SLOTS
 
     def __init__(self, spec: ModelSpec) -> None:
         self._model_files = model_of(spec)

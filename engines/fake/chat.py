@@ -272,7 +272,7 @@ class FakePreparingChat(FakeBatchChat):
     prepared_early = 0
 
     def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest | TextRequest) -> str:
-        self._hold("prepare")
+        self._hold("read" if isinstance(request, TextRequest) else "prepare")
         if isinstance(request, ChatRequest) and "refused" in self._prompt(request).split():
             raise InvalidRequest("the prompt says that it is refused", param="messages")
         return "ready"

@@ -9,6 +9,7 @@ Their answers are deterministic:
 - A vector counts a text's words in eight bins.
 - A document's relevance counts the query's words in it.
 - Transcription counts seconds.
+- The first sample of a second of sound is the voice of its speaker.
 - Speech is one tone a word.
 
 ``options`` shape them:
@@ -33,6 +34,7 @@ So a file that is cut meanwhile ends the process with SIGBUS, as the weights of 
 
 from __future__ import annotations
 
+import functools
 import math
 import mmap
 import struct
@@ -182,7 +184,7 @@ class FakeSpeechToText(FakeEngine):
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
         self._begin()
         duration = 0.0
-        for index, sound in enumerate(_seconds(request.audio)):
+        for index, sound in enumerate(seconds(request.audio)):
             if cancel.is_set():
                 return
             self._work()
@@ -193,7 +195,7 @@ class FakeSpeechToText(FakeEngine):
         yield TranscriptEnd(request.language or "en", duration)
 
 
-def _seconds(audio: Audio) -> Iterator[bytes]:
+def seconds(audio: Audio) -> Iterator[bytes]:
     """The audio second by second; the last piece may be shorter."""
     held = b""
     for piece in audio.pieces():
@@ -203,6 +205,13 @@ def _seconds(audio: Audio) -> Iterator[bytes]:
         held = held[whole:]
     if held:
         yield held
+
+
+@functools.cache
+def _second(pitch: int, rate: int) -> bytes:
+    """A second of tone, 16 bits a sample: a whole number of waves, so that seconds join."""
+    wave = (math.sin(2 * math.pi * pitch * at / rate) for at in range(rate))
+    return struct.pack(f"<{rate}h", *(int(8000 * sample) for sample in wave))
 
 
 class FakeTextToSpeech(FakeEngine):
@@ -218,11 +227,11 @@ class FakeTextToSpeech(FakeEngine):
         voice = request.voice or "tone"
         if voice not in self.voices():
             raise InvalidRequest(f"unknown voice {voice!r}; voices: {', '.join(self.voices())}", param="voice")
-        pitch = {"tone": 440.0, "hum": 110.0}[voice]
+        pitch = {"tone": 440, "hum": 110}[voice]
         for sentence in filter(str.strip, request.text.split(".")):
             if cancel.is_set():
                 return
             self._work()
             count = int(self.SAMPLE_RATE * 0.1 * len(sentence.split()) / request.speed)
-            wave = (math.sin(2 * math.pi * pitch * i / self.SAMPLE_RATE) for i in range(count))
-            yield AudioEvent(struct.pack(f"<{count}h", *(int(8000 * sample) for sample in wave)), self.SAMPLE_RATE)
+            tone = _second(pitch, self.SAMPLE_RATE)
+            yield AudioEvent((tone * (count // self.SAMPLE_RATE + 1))[: 2 * count], self.SAMPLE_RATE)

@@ -16,7 +16,7 @@ SHARES = ((0.2, 0.2), (0.5, 0.1))
 
 
 class Passage(NamedTuple):
-    """Frames of features from ``start`` to ``end``; the end of the audio where ``end`` is None."""
+    """Frames of features from ``start`` to ``end``. None: to the end of the audio, which nobody knows yet."""
 
     start: int
     end: int | None
@@ -30,7 +30,7 @@ def passages(stretches: Joined) -> Iterator[Passage]:
         yield Passage(start, end)
         start = end
     if len(window):
-        yield Passage(start, None)
+        yield Passage(start, start + -(-len(window) // HOP))
 
 
 def cut(stretches: Joined, start: int, window: Any) -> int:

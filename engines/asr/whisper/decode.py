@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,8 @@ from edgeserve.errors import Cancelled
 
 GREEDY = 1e-4
 """Temperatures below this choose the likeliest token: dividing by the smallest of them would overflow."""
+MayEnd = Callable[[Sequence[int]], bool]
+"""Whether a text of these tokens may end."""
 CANCELLED = "the request was cancelled while the audio was transcribed"
 
 
@@ -28,13 +31,20 @@ class Decoded:
 
 @dataclass(slots=True)
 class _Text:
-    """The text of one window so far. ``length``: positions taken by prompt and tokens. ``total``: their log chances."""
+    """The text of one window so far.
+
+    - length: positions taken by prompt and tokens
+    - total: log chances of the tokens
+    - held: the text went on behind an end that came too early
+    """
 
     temperature: float
     length: int
     limit: int
     no_speech: float
     random: Any
+    may_end: MayEnd
+    held: bool = False
     said: list[int] = field(default_factory=list)
     total: float = 0.0
 
@@ -66,10 +76,11 @@ class Batch:
         self._check()
         self._graphs.listen(mel, self.audio(place))
 
-    def begin(self, place: int, prompt: Sequence[int], temperature: float) -> None:
+    def begin(self, place: int, prompt: Sequence[int], temperature: float, may_end: MayEnd = lambda said: True) -> None:
         """Begin the text of a window at its place, which has none yet or an ended one. Raises Cancelled before.
 
-        Greedy at temperatures near 0, else sampled with a fixed seed.
+        Greedy at temperatures near 0, else sampled with a fixed seed. Where the model ends a text that may not end yet,
+        the text goes on once.
         """
         import numpy
 
@@ -79,7 +90,7 @@ class Batch:
         logits, past = self._graphs.begin(prompt, [start, len(prompt) - 1], self.audio(place))
         limit = min(MAX_POSITIONS // 2, MAX_POSITIONS - len(prompt))
         no_speech = float(_softmax(logits[0])[vocabulary.no_speech])
-        text = _Text(temperature, len(prompt), limit, no_speech, numpy.random.default_rng(0))
+        text = _Text(temperature, len(prompt), limit, no_speech, numpy.random.default_rng(0), may_end)
         self._texts[place : place + 1] = [text]
         self._say(text, logits[1])
         self._put(place, past)
@@ -130,8 +141,11 @@ class Batch:
     def _say(self, text: _Text, row: Any) -> bool:
         """Choose the next token. True at the end of the text, and where it is as long as it may be."""
         constrain(row, text.said, self._vocabulary)
-        greedy = text.temperature < GREEDY
-        token = int(row.argmax()) if greedy else _draw(row, text.temperature, text.random)
+        token = _choose(row, text)
+        if token == self._vocabulary.end and not text.held and not text.may_end(text.said):
+            text.held = True
+            row[token] = -math.inf
+            token = _choose(row, text)
         text.total += float(row[token] - _log_sum(row))
         if token == self._vocabulary.end:
             return True
@@ -215,6 +229,10 @@ def _log_sum(row: Any) -> Any:
 
     highest = row.max()
     return highest + numpy.log(numpy.exp(row - highest).sum())
+
+
+def _choose(row: Any, text: _Text) -> int:
+    return int(row.argmax()) if text.temperature < GREEDY else _draw(row, text.temperature, text.random)
 
 
 def _draw(row: Any, temperature: float, random: Any) -> int:

@@ -9,6 +9,7 @@ The rules and numbers are those of openai/whisper ``transcribe.py``:
 
 from __future__ import annotations
 
+import functools
 import itertools
 import zlib
 from collections import deque
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from edgeserve.engines.asr.stretches import Joined
 from edgeserve.engines.asr.whisper import features
 from edgeserve.engines.asr.whisper.cuts import Passage
-from edgeserve.engines.asr.whisper.decode import Decoded
+from edgeserve.engines.asr.whisper.decode import Decoded, MayEnd
 from edgeserve.engines.asr.whisper.graphs import MAX_POSITIONS, Audio, Graphs
 from edgeserve.engines.asr.whisper.parts import parted, pauses
 from edgeserve.engines.asr.whisper.vocabulary import SECONDS_PER_TIMESTAMP, Vocabulary
@@ -43,6 +44,7 @@ class Attempt(NamedTuple):
 
     prompt: Sequence[int]
     temperature: float
+    may_end: MayEnd
 
 
 class Seat(Protocol):
@@ -123,7 +125,7 @@ class _Windows:
             language = self._wanted.language(self._seat.audio())
             limit = MAX_POSITIONS // 2 - 1
             prompt = self._vocabulary.prompt(language, carried, limit, translate=self._wanted.translate)
-            best = yield from self._best(prompt)
+            best = yield from self._best(prompt, functools.partial(self._may_end, reading.at, size, end))
             if best.no_speech_prob > NO_SPEECH_LIMIT and best.avg_logprob < LOGPROB_LIMIT:
                 reading.found.append([])
                 reading.at += size
@@ -149,17 +151,30 @@ class _Windows:
         longest = features.WINDOW_FRAMES if end is None else min(features.WINDOW_FRAMES, end - at)
         samples = self._stretches.read((at - before) * features.HOP, (at + longest + EDGE_FRAMES) * features.HOP)
         size = min(longest, len(samples) // features.HOP - before)
-        if size <= 0 or (first < at and size < features.WINDOW_FRAMES and not self._spoken(at, at + size)):
+        if size <= 0:
+            return None
+        if first < at and size < features.WINDOW_FRAMES and not self._spoken(at, at + size, undetected=True):
             return None
         mel = features.log_mel(samples, self._model.bands)[:, : before + longest]
         return features.window(mel, before), size
 
-    def _spoken(self, at: int, end: int) -> bool:
-        """Whether enough speech is left for a window of its own; True without a detector."""
+    def _spoken(self, at: int, end: int, *, undetected: bool = False) -> bool:
+        """Whether enough speech is left to be heard; ``undetected``: the answer without a detector."""
         speech = self._stretches.speech_seconds(at * features.HOP, end * features.HOP)
-        return speech is None or speech >= REST_SECONDS
+        return undetected if speech is None else speech >= REST_SECONDS
 
-    def _best(self, prompt: Sequence[int]) -> Generator[Attempt | None, Decoded, Decoded]:
+    def _may_end(self, at: int, size: int, end: int | None, said: Sequence[int]) -> bool:
+        """False for the text of a passage's last window that leaves out speech behind its last timestamp.
+
+        A window of its own for the rest would take as long as one of 30 s.
+        """
+        first = self._vocabulary.first_timestamp
+        if end is None or at + size < end - 1 or len(said) < 2 or min(said[-2:]) < first:
+            return True
+        told = min(at + (said[-1] - first) * FRAMES_PER_TIMESTAMP, end)
+        return not self._spoken(told, end)
+
+    def _best(self, prompt: Sequence[int], may_end: MayEnd) -> Generator[Attempt | None, Decoded, Decoded]:
         """Decode the window; at temperature 0, try higher temperatures until the text is good.
 
         A good text is likely and does not repeat itself. Without a good text, the likeliest text without repetitions is
@@ -168,7 +183,7 @@ class _Windows:
         tried: list[Decoded] = []
         varied: list[Decoded] = []
         for one in TEMPERATURES if self._wanted.temperature == 0 else (self._wanted.temperature,):
-            decoded = yield Attempt(prompt, one)
+            decoded = yield Attempt(prompt, one, may_end)
             unlikely = decoded.avg_logprob < LOGPROB_LIMIT
             repeats = compression_ratio(self._vocabulary.decode(decoded.tokens)) > COMPRESSION_LIMIT
             if not (repeats or unlikely) or (unlikely and decoded.no_speech_prob > NO_SPEECH_LIMIT):
