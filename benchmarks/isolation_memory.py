@@ -11,15 +11,12 @@ from benchmarks.ask import Client
 from benchmarks.device import Device
 from benchmarks.process import Memory, ServerProcess, family, memory_of, serving
 from benchmarks.scenario import close_all
-from benchmarks.targets import DEADLINE, LAST_STEP, Asking, Step, steps, wait_down
+from benchmarks.targets import DEADLINE, LAST_STEP, Asking, Step, steps, wait_down, wait_for_forks
 
 from edgeserve.jobs import JOBS
 
 RESIDENCY = {"warm_after": 12.0, "idle_timeout": 14.0, "check_interval": 0.25}
 """Long enough for one request to each engine while all are hot."""
-FORKS = "edgeserve: forks"[:15]
-REST_SECONDS = 75.0
-"""A fork server ends a minute after its last child."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ def live(device: Device, isolation: str, asked: Asking) -> Life:
         for job in JOBS:
             wait_down(client, job, since, {LAST_STEP[job]})
         moments["idle"] = look(server)
-        _wait_for_forks(server)
+        wait_for_forks(server)
         moments["rested"] = look(server)
         close_all(server, ("vision",))
         _require(server, {"llm": "warm", "vision": "cold", "asr": "cold", "tts": "cold"})
@@ -96,10 +93,3 @@ def _require(server: ServerProcess, wanted: Mapping[str, str]) -> None:
         if time.monotonic() > until:
             raise TimeoutError(f"the rungs are {rungs} instead of {dict(wanted)}")
         time.sleep(0.05)
-
-
-def _wait_for_forks(server: ServerProcess) -> None:
-    """Wait until the fork servers have ended, or REST_SECONDS are over: then the table shows them."""
-    until = time.monotonic() + REST_SECONDS
-    while any(one.name().startswith(FORKS) for one in family(server.pid)) and time.monotonic() < until:
-        time.sleep(0.5)

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from benchmarks.process import ServerProcess, free_port, running
 
+from edgeserve.system import cpu
+
 OPTIONS = {
     "CMAKE_BUILD_TYPE": "Release",
     "LLAMA_CURL": "OFF",
@@ -29,6 +31,8 @@ OPTIONS = {
     "LLAMA_BUILD_APP": "OFF",
 }
 """All other options are as in the wheel: shared libraries, GGML_NATIVE, OpenMP."""
+WITHOUT_AMX = {"CMAKE_C_FLAGS": "-mno-amx-int8", "CMAKE_CXX_FLAGS": "-mno-amx-int8"}
+"""GCC 12 drops most of the tile sizes that AMX is given, as tools/install.sh says, and llama-server then crashes."""
 
 
 class CannotBuild(Exception):
@@ -64,7 +68,8 @@ def _build(folder: Path) -> None:
         _fetch(source)
     print(f"building llama-server into {folder} (once; some minutes)", file=sys.stderr, flush=True)
     build, jobs = str(folder / "build"), str(os.cpu_count() or 1)
-    _run([cmake, "-S", str(source), "-B", build, *(f"-D{name}={value}" for name, value in OPTIONS.items())])
+    options = OPTIONS | (WITHOUT_AMX if "amx_int8" in cpu.features() else {})
+    _run([cmake, "-S", str(source), "-B", build, *(f"-D{name}={value}" for name, value in options.items())])
     _run(["nice", cmake, "--build", build, "--target", "llama-server", "--config", "Release", "-j", jobs])
 
 

@@ -51,7 +51,7 @@ def both(folder: Path, llm: str, *, tune: bool = False) -> Iterator[dict[str, Se
     device = Device(folder, Models(llm=named), {"EDGESERVE_MODELS_DIR": str(root)}, b"")
     config = device.config("peers", ["llm"], keys=f"context = {CONTEXT}\nthreads = {THREADS}\n")
     if tune:
-        command = [sys.executable, "-m", "edgeserve", "tune", named, "--force", "--config", str(config)]
+        command = [sys.executable, "-m", "edgeserve", "tune", named, "--config", str(config)]
         subprocess.run(command, env={**os.environ, **device.environ}, check=True, stdout=sys.stderr)
     with (
         serving(config, "--log-level", "warning", environ=device.environ) as ours,

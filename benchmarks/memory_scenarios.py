@@ -1,6 +1,6 @@
 """Memory over time: the scenarios, the timeline and the comparison of the reference, and the memory targets.
 
-    python -m benchmarks.memory_scenarios [--minute 4] [--cycles 20] [--llm MODEL] [--vision MODEL] …
+    python -m benchmarks.memory_scenarios [--minute 4] [--cycles 20] [--moves] [--llm MODEL] [--vision MODEL] …
 
 The reference is a design with expected figures. It lets minutes pass; here ``--minute`` real seconds stand for each,
 set by [residency] alone. Larger models want a longer minute: all engines should be used within it.
@@ -16,10 +16,10 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.device import Device, add_arguments, chosen, prepare
 from benchmarks.memory_picture import draw
-from benchmarks.memory_tables import Results, document, judge, verdicts
+from benchmarks.memory_tables import Results, document, judge, moves, verdicts
 from benchmarks.process import serving
 from benchmarks.scenario import CONSULTATION, SENTENCE, Pace, Scenario, record_speech, requests, run
-from benchmarks.targets import QUICK, asking, climbs, cycles, estimates, steps
+from benchmarks.targets import QUICK, Asking, Climb, Cycle, Step, asking, climbs, cycles, estimates, steps
 from benchmarks.timeline import play
 
 from edgeserve.jobs import JOBS
@@ -46,11 +46,7 @@ def measure(device: Device, pace: Pace, count: int) -> Results:
     record, moments = play(device, asked, pace)
     scenarios = [run(device, one, asked, pace) for one in SCENARIOS]
     naive, lazy = (run(device, one, asked, pace) for one in (NAIVE, LAZY))
-    with serving(device.config("cycles", residency=QUICK), "--log-level", "error", environ=device.environ) as server:
-        server.wait_healthy()
-        done = cycles(server, quick, count)
-        told = steps(server)
-        ways = climbs(server, quick, ROUNDS)
+    done, told, ways = move(device, quick, count)
     return Results(
         pace=pace,
         record=record,
@@ -65,17 +61,30 @@ def measure(device: Device, pace: Pace, count: int) -> Results:
     )
 
 
+def move(device: Device, quick: Asking, count: int) -> tuple[list[Cycle], list[Step], list[Climb]]:
+    """The steps down of ``count`` cycles, and the ways back up."""
+    with serving(device.config("cycles", residency=QUICK), "--log-level", "error", environ=device.environ) as server:
+        server.wait_healthy()
+        return cycles(server, quick, count), steps(server), climbs(server, quick, ROUNDS)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument(
         "--minute", type=float, default=Pace().minute, help="real seconds for a minute of the reference"
     )
     parser.add_argument("--cycles", type=int, default=20, help="of use and step down, for each engine")
+    parser.add_argument("--moves", action="store_true", help="only steps down and ways back up; writes no page")
     add_arguments(parser)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         load = f"Load of the machine before the start: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
         device = prepare(Path(folder), chosen(arguments))
+        if arguments.moves:
+            quick = asking(device, *record_speech(device, SENTENCE))
+            for name, table in moves(*move(device, quick, arguments.cycles)).items():
+                print(f"## {name}\n\n{table}\n")
+            return 0
         results = measure(device, Pace(arguments.minute), arguments.cycles)
         names = dict(device.models.names())
     draw(results, report.picture("memory_scenarios"))

@@ -90,8 +90,7 @@ def document(results: Results, models: Mapping[Job, str]) -> str:
         "Timeline": _timeline(results.moments),
         "Scenarios": _scenarios(results.scenarios),
         "Naive, all lazy, hybrid": _comparison(results.comparison),
-        "Steps down": _cycles(results.cycles) + "\n\n" + _steps(results.steps),
-        "First token, text or sound": _climbs(results.climbs),
+        **moves(results.cycles, results.steps, results.climbs),
         "Estimates": _estimates([*results.estimates, *results.learned]),
     }
     residency = ", ".join(f"{key} = {value:g}" for key, value in results.pace.residency.items())
@@ -101,6 +100,14 @@ def document(results: Results, models: Mapping[Job, str]) -> str:
         "\n\n![memory over time](memory_scenarios.png)"
     )
     return "\n\n".join([head, *(f"## {name}\n\n{NOTES.get(name, '')}{text}" for name, text in sections.items())])
+
+
+def moves(cycles: Sequence[Cycle], steps: Sequence[Step], climbs: Sequence[Climb]) -> dict[str, str]:
+    """The sections about steps down and the way back up."""
+    return {
+        "Steps down": _cycles(cycles) + "\n\n" + _steps(steps),
+        "First token, text or sound": _climbs(climbs),
+    }
 
 
 NOTES = {

@@ -129,7 +129,7 @@ class ServerProcess:
                 raise RuntimeError(f"the server ended with exit code {self.process.returncode}")
             try:
                 self.get("/v1/health")
-            except (ConnectionRefusedError, NotReady):
+            except (ConnectionRefusedError, ConnectionResetError, NotReady):
                 if time.perf_counter() - self.started > timeout:
                     raise
                 time.sleep(0.005)

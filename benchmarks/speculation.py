@@ -1,6 +1,11 @@
 """Chat with guessed tokens and without, and answers by JSON schemas beside llama-server.
 
-    python -m benchmarks.speculation [--rounds 5] [--llm MODEL.gguf ...] [--no-peer]
+    python -m benchmarks.speculation [--rounds 5] [--llm MODEL] [--no-peer]
+    python -m benchmarks.speculation --row rewriting --llm qwen3-0.6b:Q4_0 --cache FOLDER --kept FILE
+    python -m benchmarks.speculation --page --kept FILE
+
+The second form measures one row in a minute or two, keeps its pairs in a file, and measures nothing again that the
+file has. The third one writes the page of that file. MODEL is as in benchmarks/llm_peers.py.
 
 Texts: the engine decodes answers that are written in benchmarks/speculation_tasks.py. Its sampler works as usual, and
 then takes the written token. So any model repeats its prompt as a good one would, random weights included; they need
@@ -22,10 +27,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import llama_server, speculation_tables
+from benchmarks import llama_server, llm_rows, speculation_tables
 from benchmarks.device import toml
+from benchmarks.pairs import Pair, Pairs, comparison, verdict
 from benchmarks.process import serving
-from benchmarks.speculation_tables import Pairs
+from benchmarks.speculation_tables import ACCEPTED, DRAFTED, TARGETS
 from benchmarks.speculation_tasks import SCHEMAS, TASKS, Task
 from benchmarks.streams import Stream
 
@@ -41,6 +47,9 @@ from edgeserve.models.store import Store
 STARTER = "smollm2-135m-instruct"
 THREADS, CONTEXT = 2, 2048
 OURS, PLAIN, PEER = "edgeserve", "edgeserve, speculation off", "llama-server"
+BY_SCHEMA = "schemas"
+ROWS = {**{kind.replace(" ", "-"): kind for kind in TASKS}, BY_SCHEMA: BY_SCHEMA}
+"""Rows by their names on the command line."""
 
 
 class Scripted(Sampler):
@@ -88,24 +97,46 @@ def write(engine: LlamaChat, task: Task) -> float:
         sampler.free()
 
 
-def texts(path: Path, rounds: int, pairs: Pairs) -> tuple[int, int]:
-    """Add a pair for each task and round; the first round warms up. Returns the drafted and accepted tokens."""
+def texts(path: Path, kinds: Sequence[str], rounds: int, pairs: Pairs) -> None:
+    """Add a pair for each task of these kinds and each round; the first round warms up."""
+    wanted = [(kind, str(number)) for kind in kinds for number in range(len(TASKS[kind]))]
+    if not (turns := _missing(pairs, path, wanted, rounds)):
+        return
     engines = {side: engine_of(path, "auto" if side == OURS else "off") for side in (OURS, PLAIN)}
     try:
-        for turn in range(rounds + 1):
-            for kind, tasks in TASKS.items():
-                for task in tasks:
-                    sides = list(engines)[:: 1 if turn % 2 else -1]
-                    rates = {side: write(engines[side], task) for side in sides}
-                    told = f"{path.stem}, round {turn} of {rounds}, {kind}: {rates[OURS]:.1f} and {rates[PLAIN]:.1f}"
-                    print(f"{told} tokens/s", file=sys.stderr, flush=True)
-                    if turn:
-                        pairs.add(kind, rates[OURS], rates[PLAIN])
-        slots = engines[OURS].slot_states()
-        return sum(one.drafted for one in slots), sum(one.accepted for one in slots)
+        for turn, kind, case in turns:
+            before = _drafts(engines[OURS])
+            sides = list(engines)[:: 1 if turn % 2 else -1]
+            rates = {side: write(engines[side], TASKS[kind][int(case)]) for side in sides}
+            _say(path, turn, rounds, kind, f"{rates[OURS]:.1f} and {rates[PLAIN]:.1f} tokens/s")
+            if turn:
+                drafted, accepted = (now - then for now, then in zip(_drafts(engines[OURS]), before, strict=True))
+                beside = {DRAFTED: drafted, ACCEPTED: accepted}
+                pairs.add(Pair(path.stem, kind, case, turn, rates[OURS], rates[PLAIN], beside))
     finally:
         for engine in engines.values():
             engine.close()
+
+
+def _missing(pairs: Pairs, path: Path, wanted: Sequence[tuple[str, str]], rounds: int) -> list[tuple[int, str, str]]:
+    """Round, kind and case of the pairs that are not kept, and of one to warm up for each of them."""
+    missing = [
+        (turn, kind, case)
+        for turn in range(1, rounds + 1)
+        for kind, case in wanted
+        if not pairs.has(path.stem, kind, case, turn)
+    ]
+    return [*dict.fromkeys((0, kind, case) for _, kind, case in missing), *missing]
+
+
+def _drafts(engine: LlamaChat) -> tuple[int, int]:
+    """Tokens that the engine has drafted and accepted so far."""
+    slots = engine.slot_states()
+    return sum(one.drafted for one in slots), sum(one.accepted for one in slots)
+
+
+def _say(path: Path, turn: int, rounds: int, what: str, found: str) -> None:
+    print(f"{path.stem}, round {turn} of {rounds}, {what}: {found}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -140,46 +171,61 @@ def ask(port: int, name: str, schema: Mapping[str, Any]) -> float:
 
 def schemas(path: Path, rounds: int, pairs: Pairs, *, peer: bool) -> None:
     """Add a pair for each schema and round: ours beside ours without, and beside llama-server."""
+    others = (PLAIN, PEER) if peer else (PLAIN,)
+    kinds = {side: f"JSON schemas, beside {side}" for side in others}
+    if not (turns := _missing(pairs, path, [(kinds[others[-1]], name) for name in SCHEMAS], rounds)):
+        return
     with servers(path, peer=peer) as ports:
-        for turn in range(rounds + 1):
-            for name, schema in SCHEMAS.items():
-                sides = list(ports)[:: 1 if turn % 2 else -1]
-                rates = {side: ask(ports[side], name, schema) for side in sides}
-                told = ", ".join(f"{side} {rate:.0f}" for side, rate in rates.items())
-                print(
-                    f"{path.stem}, round {turn} of {rounds}, {name}: {told} characters/s", file=sys.stderr, flush=True
-                )
-                for side in sides if turn else ():
-                    if side != OURS:
-                        pairs.add(f"JSON schemas, beside {side}", rates[OURS], rates[side])
+        for turn, _, name in turns:
+            sides = list(ports)[:: 1 if turn % 2 else -1]
+            rates = {side: ask(ports[side], name, SCHEMAS[name]) for side in sides}
+            told = ", ".join(f"{side} {rate:.0f}" for side, rate in rates.items())
+            _say(path, turn, rounds, name, f"{told} characters/s")
+            for side in others if turn else ():
+                pairs.add(Pair(path.stem, kinds[side], name, turn, rates[OURS], rates[side]))
+
+
+def with_peer() -> bool:
+    """Whether llama-server is there, or could be built."""
+    try:
+        llama_server.binary()
+    except llama_server.CannotBuild as error:
+        print(f"without llama-server: {error}")
+        return False
+    return True
+
+
+def measure(arguments: argparse.Namespace, pairs: Pairs) -> None:
+    """Measure the rows that are asked for, on each model."""
+    rows = [ROWS[name] for name in arguments.row or ROWS]
+    peer = BY_SCHEMA in rows and not arguments.no_peer and with_peer()
+    for name in arguments.llm:
+        given = llm_rows.model(name, arguments.cache)
+        path = Path(given) if Path(given).is_file() else Store(default_root(os.environ)).pull(given).files["model"]
+        texts(path, [row for row in rows if row != BY_SCHEMA], arguments.rounds, pairs)
+        if BY_SCHEMA in rows:
+            schemas(path, arguments.rounds, pairs, peer=peer)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--llm", type=Path, nargs="*", default=[], metavar="GGUF", help="beside the starter model")
+    parser.add_argument("--llm", nargs="+", default=[STARTER], metavar="MODEL", help=f"default: {STARTER}")
+    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="folder of synthetic models")
     parser.add_argument("--no-peer", action="store_true", help="without llama-server")
+    parser.add_argument("--row", nargs="+", choices=ROWS, help="measure these rows alone, and write no page")
+    parser.add_argument("--kept", type=Path, metavar="FILE", help="keep the pairs here, and measure only missing ones")
+    parser.add_argument("--page", action="store_true", help="measure nothing; write the page of the pairs in --kept")
     arguments = parser.parse_args()
-    peer = not arguments.no_peer
-    if peer:
-        try:
-            llama_server.binary()
-        except llama_server.CannotBuild as error:
-            print(f"without llama-server: {error}")
-            peer = False
-    starter = Store(default_root(os.environ)).pull(STARTER).files["model"]
-    results = []
-    for path in (starter, *arguments.llm):
-        pairs = Pairs(path.stem)
-        pairs.drafted, pairs.accepted = texts(path, arguments.rounds, pairs)
-        schemas(path, arguments.rounds, pairs, peer=peer)
-        results.append(pairs)
-    speculation_tables.draw(results)
-    print(speculation_tables.write(results, arguments.rounds, THREADS))
-    print(speculation_tables.comparison(results))
-    missed = [f"{one.model}: {row.kind}" for one in results for row in one.rows() if row.met is False]
-    print(f"TARGETS MISSED: {', '.join(missed)}" if missed else "targets met")
-    return 1 if missed else 0
+    pairs = Pairs(arguments.kept)
+    if not arguments.page:
+        measure(arguments, pairs)
+    if not arguments.row:
+        speculation_tables.draw(pairs)
+        print(speculation_tables.write(pairs, THREADS))
+    rows = pairs.rows(TARGETS)
+    print(comparison(rows))
+    return verdict(rows)
 
 
 if __name__ == "__main__":

@@ -76,8 +76,9 @@ def hear(place: speech_sides.Workplace, folder: Path, texts: dict[str, str], rou
     def ask(side: Side, text: str) -> Took:
         return side.hear(clips[text])
 
-    alternate(place.hearing(), runs, ask, rounds)
-    runs.memory = peaks(place.hearing(), list(texts)[-1], ask)
+    sides = {name: one for name, one in place.hearing().items() if name != speech_sides.BATCHED}
+    alternate(sides, runs, ask, rounds)
+    runs.memory = peaks(sides, list(texts)[-1], ask)
     return runs
 
 

@@ -28,6 +28,7 @@ from edgeserve.models.sources.source import PackageSource
 
 HTTP, ENGINE, ENGINE32 = "edgeserve", "engine alone", "engine, float32"
 PEER8, PEER32 = "faster-whisper int8", "faster-whisper float32"
+BATCHED = "faster-whisper int8, batched"
 DIRECT = "hibari-tts"
 WAV_HEADER = 44
 
@@ -133,12 +134,13 @@ class Workplace:
         def ours(quantization: str) -> Open:
             return lambda: child("engine", str(self.whisper), threads, quantization)
 
-        def theirs(kind: str) -> Open:
-            return lambda: child("faster_whisper", str(self.checkpoint), threads, kind)
+        def theirs(kind: str, pipeline: str = "faster_whisper") -> Open:
+            return lambda: child(pipeline, str(self.checkpoint), threads, kind)
 
         server: Open = lambda: self.server("asr")  # noqa: E731
         sides = {HTTP: server, ENGINE: ours("auto"), ENGINE32: ours("none")}
-        return {**sides, PEER8: theirs("int8"), PEER32: theirs("float32")}
+        batched = theirs("int8", "faster_whisper_batched")
+        return {**sides, PEER8: theirs("int8"), PEER32: theirs("float32"), BATCHED: batched}
 
     def speaking(self) -> dict[str, Open]:
         arguments = (str(self.voice), str(self.threads))

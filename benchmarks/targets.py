@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 import time
@@ -9,9 +10,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
 from benchmarks.ask import Answer, Client
 from benchmarks.device import Device
-from benchmarks.process import Memory, ServerProcess, serving
+from benchmarks.process import Memory, ServerProcess, family, serving
 from benchmarks.scenario import PROMPT, QUESTION, SENTENCE, close_all
 
 from edgeserve.jobs import INFO, JOBS, Job
@@ -26,6 +28,9 @@ RUNGS = {"offloaded": "warm", "unloaded": "cold"}
 """The rung at the end of a step down, by the step's name in GET /memory/evictions."""
 LAST_STEP: Mapping[Job, str] = {job: "offloaded" if INFO[job].mapped else "unloaded" for job in JOBS}
 DEADLINE = 60.0
+FORKS = "edgeserve: forks"[:15]
+REST_SECONDS = 75.0
+"""A fork server ends a minute after its last child."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +113,22 @@ def wait_down(client: Client, job: Job, since: float, actions: Collection[str]) 
     raise TimeoutError(f"{job} was not {' or '.join(actions)} within {DEADLINE:g} s")
 
 
+def wait_for_forks(server: ServerProcess) -> None:
+    """Wait until the fork servers have ended, as they do some time after their last child, or REST_SECONDS are over:
+    then the figures show them."""
+    until = time.monotonic() + REST_SECONDS
+    while time.monotonic() < until:
+        with contextlib.suppress(psutil.NoSuchProcess):  # one ended as its name was read: look again
+            if not any(one.name().startswith(FORKS) for one in family(server.pid)):
+                return
+        time.sleep(0.05)
+
+
 def cycles(server: ServerProcess, asked: Asking, count: int) -> list[Cycle]:
-    """Each engine used and left alone until it is down, one after the other, ``count`` times."""
+    """Each engine used and left alone until it is down, one after the other, ``count`` times.
+
+    A cycle ends when the fork servers have ended too, so that none of them counts as what another engine took.
+    """
     client, done = Client(server.port), []
     for number in range(count):
         for job in JOBS:
@@ -117,6 +136,7 @@ def cycles(server: ServerProcess, asked: Asking, count: int) -> list[Cycle]:
             asked[job](client, number)
             hot = server.memory()
             wait_down(client, job, since, {LAST_STEP[job]})
+            wait_for_forks(server)
             done.append(Cycle(job, before, hot, server.memory()))
     return done
 

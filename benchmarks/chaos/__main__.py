@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks import device, report
-from benchmarks.chaos import fakes, page, real, run
+from benchmarks.chaos import fakes, house, page, real, run
 
 
 def main() -> int:
@@ -21,19 +21,24 @@ def main() -> int:
     parser.add_argument("--gap", type=float, default=4.0, help="mean seconds between two events")
     parser.add_argument("--fakes", action="store_true", help="engines without models")
     parser.add_argument("--page", default="chaos", help="name of the page in docs/benchmarks; empty: none")
+    parser.add_argument("--rerank", default="", metavar="MODEL", help="a reranking model; none unless named")
     device.add_arguments(parser)
     options = parser.parse_args()
     plan = run.Plan(options.seed, 60 * options.minutes, 15.0, options.gap)
     with tempfile.TemporaryDirectory() as folder:
-        form = fakes.prepare(Path(folder)) if options.fakes else real.prepare(Path(folder), device.chosen(options))
+        form = fakes.prepare(Path(folder)) if options.fakes else _real(Path(folder), options)
         seen = run.live(Path(folder), form, plan)
     if options.page:
         flags = " --fakes" if options.fakes else ""
         page.draw(options.page, seen)
-        title = "Chaos: workers die, hang and starve while sixteen clients ask"
+        title = "Chaos: workers die, hang and starve while all kinds of clients ask"
         print(report.write(options.page, title, page.text(options.page, seen, form.name, flags)))
     print(summary(seen), *seen.faults, sep="\n")
     return 1 if seen.faults else 0
+
+
+def _real(folder: Path, options: argparse.Namespace) -> house.Form:
+    return real.prepare(folder, device.chosen(options), options.rerank)
 
 
 def summary(seen: run.Seen) -> str:

@@ -17,6 +17,7 @@ from benchmarks.attacks import SCHEMAS
 from benchmarks.load import GREEDY, Ask
 
 RATE = 16_000
+FEW = ["nothing of this", "a long way", "a day"]
 
 
 def tone(seconds: float) -> bytes:
@@ -41,6 +42,12 @@ def native(prompt: str, tokens: int, *, stream: bool = False) -> Ask:
 
 def embed(texts: Sequence[str], job: str = "llm") -> Ask:
     return Ask(job, f"{len(texts)} texts", "/v1/embeddings", _vectors, {"model": job, "input": list(texts)})
+
+
+def rank(query: str, documents: Sequence[str], model: str = "rerank", job: str = "rerank") -> Ask:
+    """The right answer is the order of the documents: scores are rounded otherwise beside other requests."""
+    body = {"model": model, "query": query, "documents": list(documents)}
+    return Ask(job, f"{len(documents)} documents, {query}", "/v1/rerank", _order, body)
 
 
 def hear(name: str, wav: bytes, *, stream: bool) -> Ask:
@@ -78,6 +85,10 @@ def _heard(body: bytes) -> Any:
 
 def _vectors(body: bytes) -> Any:
     return [Vector(tuple(one["embedding"])) for one in json.loads(body)["data"]]
+
+
+def _order(body: bytes) -> Any:
+    return [one["index"] for one in json.loads(body)["results"]]
 
 
 def _sound(body: bytes) -> Any:
@@ -139,6 +150,7 @@ def of_fakes(picture: bytes) -> Asks:
         "chat stream": [load.chat(f"{words} chats", 200, stream=True), load.chat(long, 900, stream=True)],
         "completions": [load.go_on(words, 300), load.go_on(f"{words} again ", 300, stream=True)],
         "embeddings": [embed(["a heron", "a stork and a crane"]), embed([words], "embedding")],
+        "rerank": [rank("a heron", ["a train", "a heron in the water", "a river"]), rank("long", FEW + [words] * 20)],
         "vision": [load.look("one", picture, 20)],
         "vision stream": [load.look("two", picture + b"\0" * 9, 20, stream=True)],
         "transcription": [load.transcribe("3 s", tone(3)), hear("5 s", tone(5), stream=True)],

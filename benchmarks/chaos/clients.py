@@ -1,4 +1,4 @@
-"""Sixteen clients, each of its own kind, who ask again and again: in a hurry, slowly, or not to the end."""
+"""Clients, each of its own kind, who ask again and again: in a hurry, slowly, or not to the end."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from benchmarks.chaos.replies import BROKEN, CUT, FAILED, HUNG, LEFT, REFUSED, R
 from benchmarks.load import Ask, short
 
 KINDS = (
-    *("native chat", "native stream", "chat", "chat stream", "completions", "embeddings", "vision", "vision stream"),
-    *("transcription", "long sound", "speech wav", "speech mp3", "speech pcm", "live HTTP", "live WebSocket", "bad"),
+    *("native chat", "native stream", "chat", "chat stream", "completions", "embeddings", "rerank"),
+    *("vision", "vision stream", "transcription", "long sound", "speech wav", "speech mp3", "speech pcm"),
+    *("live HTTP", "live WebSocket", "bad"),
 )
+UNASKED = {"live HTTP", "live WebSocket", "bad"}
+"""Kinds whose requests are not among ``Crowd.asks``."""
 STREAMED = {"native stream", "chat stream", "completions", "speech mp3", "speech pcm"}
 """Kinds whose client reads slowly at times."""
 VANISHING, SLOW = 0.12, 0.12
@@ -58,7 +61,11 @@ class Crowd:
 
     async def stay(self, more: Callable[[], bool]) -> None:
         """All of them, as long as there is ``more``; requests under way then are awaited."""
-        await asyncio.gather(*(self._one(kind, random.Random(self.dice.random()), more) for kind in KINDS))
+        await asyncio.gather(*(self._one(kind, random.Random(self.dice.random()), more) for kind in self.kinds()))
+
+    def kinds(self) -> list[str]:
+        """The kinds of clients that have something to ask."""
+        return [kind for kind in KINDS if kind in UNASKED or kind in self.asks]
 
     async def _one(self, kind: str, dice: random.Random, more: Callable[[], bool]) -> None:
         async with self._client() as brisk, self._client(slow=True) as slow:

@@ -22,9 +22,8 @@ ENGINES = {
     "asr": "edgeserve.engines.fake.engine:FakeSpeechToText",
     "tts": "edgeserve.engines.fake.engine:FakeTextToSpeech",
     "embedding": "edgeserve.engines.fake.chat:FakeChat",
+    "rerank": "edgeserve.engines.fake.rerank:FakeRerank",
 }
-UNASKED = {"rerank": "edgeserve.engines.fake.rerank:FakeRerank"}
-"""Engines that no client of the chaos asks; the fuzzer does."""
 ABORT = "abort-now"
 OPTIONS = {"delay": 0.002, "mapped_mb": 1, "private_mb": 4, "request_mb": 1, "context": 100_000, "abort_word": ABORT}
 FILE_BYTES = 1 << 20
@@ -41,7 +40,7 @@ def prepare(folder: Path) -> Form:
     from edgeserve.engines.fake.engine import MARK
 
     files = {}
-    for job in ENGINES | UNASKED:
+    for job in ENGINES:
         files[job] = folder / f"{job}.model"
         files[job].write_bytes(MARK + bytes(FILE_BYTES) + MARK)
     pieces = [struct.pack("<f", 0.25) * 16_000] * LIVE_SECONDS
@@ -72,16 +71,16 @@ def serve(folder: Path, port: int, options: Mapping[str, object] = OPTIONS) -> N
 
     class Fakes(Store):
         def find(self, name: str) -> StoredModel:
-            if name not in ENGINES | UNASKED:
+            if name not in ENGINES:
                 raise ModelMissing(f"{name} is not on this device")
             path = folder / f"{name}.model"
             files = {"model": path, "mmproj": path} if name == "vision" else {"model": path}
-            return StoredModel(f"fake-{name}", name, (ENGINES | UNASKED)[name], files, FILE_BYTES, options=options)  # type: ignore[arg-type]
+            return StoredModel(f"fake-{name}", name, ENGINES[name], files, FILE_BYTES, options=options)  # type: ignore[arg-type]
 
         def needed(self, name: str) -> tuple[()]:
             return ()
 
-    engines = {job: ModelSettings(job=job, model=job) for job in ENGINES | UNASKED}
+    engines = {job: ModelSettings(job=job, model=job) for job in ENGINES}
     config = Config(
         server=ServerSettings(port=port, isolation="process"),
         residency=ResidencySettings(**RESTLESS),

@@ -12,10 +12,6 @@ from benchmarks.chaos.replies import FAILED, HUNG, LEFT, REFUSED, RIGHT, WRONG
 from benchmarks.chaos.run import Seen
 
 COLOURS = {RIGHT: "#9bbb59", REFUSED: "#f0a030", FAILED: "#c0504d", LEFT: "#bbbbbb", WRONG: "black", HUNG: "#7030a0"}
-UNTRIED = (
-    "The wall clock did not jump, since that would hit every program of the machine; the server measures times with "
-    "the monotonic clock. No configuration was reloaded, since the server reads its configuration once."
-)
 
 
 def text(name: str, seen: Seen, form: str, flags: str = "") -> str:
@@ -25,11 +21,10 @@ def text(name: str, seen: Seen, form: str, flags: str = "") -> str:
     command = f"python -m benchmarks.chaos --seed {plan.seed} --minutes {plan.seconds / 60:g}{flags}"
     return "\n\n".join(
         [
-            f'Sixteen clients, each of its own kind, ask one server ({form}; `isolation = "process"`) for '
+            f'{len(_asked(seen))} clients, each of its own kind, ask one server ({form}; `isolation = "process"`) for '
             f"{plan.seconds / 60:g} minutes, while the events of seed {plan.seed} hit its workers, files, memory and "
             f"disk: `{command}`. An eighth of the requests is left before its end; an eighth of the streams is read "
             f"slowly.{lacking}",
-            UNTRIED,
             _verdict(seen),
             report.table(["event", "times"], _events(seen)),
             report.table(["client", *COLOURS], _answers(seen)),
@@ -55,7 +50,13 @@ def _events(seen: Seen) -> list[list[str]]:
 
 def _answers(seen: Seen) -> list[list[str]]:
     counts = Counter((one.kind, one.verdict) for one in seen.replies)
-    return [[kind, *(str(counts[kind, verdict]) for verdict in COLOURS)] for kind in KINDS]
+    return [[kind, *(str(counts[kind, verdict]) for verdict in COLOURS)] for kind in _asked(seen)]
+
+
+def _asked(seen: Seen) -> list[str]:
+    """The kinds of clients that took part."""
+    took = {one.kind for one in seen.replies}
+    return [kind for kind in KINDS if kind in took]
 
 
 def _codes(seen: Seen) -> list[list[str]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import device, live, load, under_limit
 from benchmarks.chaos import asks
-from benchmarks.chaos.asks import Asks
 from benchmarks.chaos.house import DISK, STATES, Form
 from benchmarks.chaos.live import Sound
+from benchmarks.load import Ask
 from benchmarks.process import serving
 
 LIMIT = 180.0
@@ -24,33 +24,39 @@ PIECE = 64_000
 """Bytes of a second of samples."""
 
 
-def prepare(folder: Path, models: device.Models) -> Form:
-    """Copy the models, let the server say what is to be heard, and write models.toml."""
+def prepare(folder: Path, models: device.Models, rerank: str = "") -> Form:
+    """Copy the models, let the server say what is to be heard, and write models.toml.
+
+    ``rerank``: the name of a model that is pulled; "" for none.
+    """
     place = device.prepare(folder, models)
+    if rerank:
+        device.linked(folder / "device", [rerank])
     under_limit.own_files(place)
     with serving(place.config("voice", ("tts",)), "--log-level", "warning", environ=place.environ) as server:
         server.wait_healthy()
         recorded = {text: live.recorded(server, text) for text in (*SENTENCES, LONG)}
         samples = live.spoken(server, SENTENCES[0]).astype("<f4").tobytes()
-    files = _files(place)
+    files = _files(place, {"rerank": rerank} if rerank else {})
     sound = Sound([samples[at : at + PIECE] for at in range(0, len(samples), PIECE)], HEARD)
     tables: Mapping[str, Mapping[str, object]] = {
         "server": {"isolation": "process", "log_level": "info"},
         "residency": RESTLESS,
         "memory": MEMORY,
+        **({"rerank": {"model": rerank}} if rerank else {}),
     }
     config = place.config("chaos", **tables)
     states = f'[llm]\nprefix_cache_disk_mb = 4\nprefix_cache_dir = "{folder / DISK / STATES}"\n'
     config.write_text(config.read_text().replace("[llm]\n", states))
     command = (sys.executable, "-m", "benchmarks.chaos.clock", "edgeserve", "serve", "--config", str(config), "--port")
     return Form(
-        name=", ".join(Path(one).name for one in place.models.names().values()),
+        name=", ".join(Path(one).name for one in (*place.models.names().values(), rerank) if one),
         command=command,
         models=Path(place.environ["EDGESERVE_MODELS_DIR"]),
         jobs=tuple(files),
         files=files,
         sharing={"llm": ("llm", "vision")},
-        asks=_asks(recorded, place.picture),
+        asks=_asks(recorded, place.picture) | (_ranks() if rerank else {}),
         live=sound,
         abort="",
         limit=LIMIT,
@@ -58,10 +64,10 @@ def prepare(folder: Path, models: device.Models) -> Form:
     )
 
 
-def _files(place: device.Device) -> dict[str, Path]:
+def _files(place: device.Device, more: Mapping[str, str]) -> dict[str, Path]:
     """The largest file of each model: the one that its runtime maps."""
     root = Path(place.environ["EDGESERVE_MODELS_DIR"])
-    names = place.models.names()
+    names = {**place.models.names(), **more}
     found = {
         job: max((path for path in (root / name).rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
         for job, name in names.items()
@@ -70,7 +76,12 @@ def _files(place: device.Device) -> dict[str, Path]:
     return {**found, "vision": Path(place.models.mmproj)} if place.models.mmproj else found
 
 
-def _asks(recorded: Mapping[str, bytes], picture: bytes) -> Asks:
+def _ranks() -> dict[str, Sequence[Ask]]:
+    documents = ["The kettle is on the table.", "Tokyo is the capital of Japan.", "A train leaves at seven."]
+    return {"rerank": [asks.rank("What is the capital of Japan?", documents)]}
+
+
+def _asks(recorded: Mapping[str, bytes], picture: bytes) -> dict[str, Sequence[Ask]]:
     """Answers that are beyond doubt: those made beside others are rounded otherwise than those made alone."""
     question, told = "What is the capital of Japan?", under_limit.SPELLED
     return {

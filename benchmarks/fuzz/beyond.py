@@ -16,6 +16,7 @@ from benchmarks.chaos.replies import SENTENCE
 EXCUSED = "EDGESERVE_FUZZ_EXCUSED"
 """Variable of the environment: the file for the number of answers that each rule excused."""
 ACCEPTED, REFUSED, SERVER = "negative_data_rejection", "positive_data_acceptance", "not_a_server_error"
+METHOD = "unsupported_method"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +198,12 @@ RULES = (
         r"POST /(models|admin)/unload|POST /memory/evict/\{engine\}",
         r"\S+ 503 \w+ \S+: \S+ is answering a request; it is not closed under it",
         "the answer to the request before may still end",
+    ),
+    Rule(
+        METHOD,
+        "POST /lora-adapters",
+        r"\S+ 400 \w+ \S+: POST /lora-adapters would change the answers of all clients",
+        "a method of another server is refused in words",
     ),
 )
 

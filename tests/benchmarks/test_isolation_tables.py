@@ -17,6 +17,7 @@ from benchmarks.isolation_tables import Results, document, draw, missed
 from benchmarks.isolation_worker import DEATHS, STEPS
 from benchmarks.process import Memory, family, memory_of, memory_of_all, processor_of_all
 from benchmarks.targets import Step
+from support.cases import each
 
 RATE = Figure("tokens/s", target=0.98, more=True)
 
@@ -34,7 +35,7 @@ def test_the_first_round_does_not_count_and_the_order_alternates() -> None:
     assert pairs.figures == {"rate": {"thread": [10.0, 20.0], "process": [11.0, 21.0]}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("figure", "median", "met"),
     [
         (Figure("r", "ratio", 0.98, more=True), 0.9, False),

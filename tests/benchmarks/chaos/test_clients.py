@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from benchmarks import load
 from benchmarks.chaos import asks, clients
-from benchmarks.chaos.clients import Crowd
+from benchmarks.chaos.clients import KINDS, Crowd
 from benchmarks.chaos.live import Sound
 from benchmarks.chaos.replies import FAILED, HUNG, LEFT, REFUSED, RIGHT, WRONG, Reply
 from support.server import Running, fake_pool, serving
@@ -19,12 +19,13 @@ from support.server import Running, fake_pool, serving
 TOLD = load.chat("one two three", 10)
 STREAMED = load.chat("one bad three", 10, stream=True)
 SPOKEN = asks.say("one two. three.", "pcm")
+RANKED = asks.rank("a heron", ["a train", "a heron in the water", "a river"])
 SECOND = (b"\0\0\x80\x3e" * 16_000,)
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    with serving(fake_pool(["llm", "asr", "tts"], fail_word="bad")) as running:
+    with serving(fake_pool(["llm", "asr", "tts", "rerank"], fail_word="bad")) as running:
         yield running
 
 
@@ -46,7 +47,7 @@ def ask(one: Crowd, monkeypatch: pytest.MonkeyPatch, kind: str, vanishing: float
     return reply
 
 
-@pytest.mark.parametrize(("kind", "wanted"), [("chat", TOLD), ("speech pcm", SPOKEN)])
+@pytest.mark.parametrize(("kind", "wanted"), [("chat", TOLD), ("speech pcm", SPOKEN), ("rerank", RANKED)])
 def test_a_right_answer_and_a_wrong_one(
     running: Running, monkeypatch: pytest.MonkeyPatch, kind: str, wanted: load.Ask
 ) -> None:
@@ -61,6 +62,20 @@ def test_a_right_answer_and_a_wrong_one(
     assert "instead of 'else'" in reply.told
     with pytest.raises(RuntimeError, match="alone"):
         asyncio.run(one.learn())
+
+
+def test_the_best_document_comes_first(running: Running) -> None:
+    one = crowd(running, "rerank", RANKED)
+    asyncio.run(one.learn())
+    assert one.bar[RANKED] == [1, 0, 2]
+
+
+def test_every_kind_of_client_has_requests_without_models() -> None:
+    assert Crowd("", asks.of_fakes(b""), Sound(SECOND, ("1",)), random.Random(1), float, 30.0).kinds() == [*KINDS]
+
+
+def test_clients_without_requests_stay_away(running: Running) -> None:
+    assert crowd(running, "chat", TOLD).kinds() == ["chat", "live HTTP", "live WebSocket", "bad"]
 
 
 def test_an_error_inside_a_stream_is_a_failure_with_a_code(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:

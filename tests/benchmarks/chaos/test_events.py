@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
 from benchmarks.chaos import events
 from benchmarks.chaos.events import HANG, HANG_EVERY, KINDS, OF_ALL, schedule
+from support.cases import each
 
 JOBS = ("llm", "asr")
 
@@ -16,7 +16,7 @@ def test_a_seed_gives_the_same_schedule_again() -> None:
     assert schedule(7, 100, JOBS, KINDS, 2.0) != schedule(8, 100, JOBS, KINDS, 2.0)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_every_kind_comes_in_its_time(seed: int) -> None:
     made = schedule(seed, 60, JOBS, KINDS, 2.0)
     assert {one.kind for one in made} == set(KINDS)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from benchmarks.chaos import events, judge
 from benchmarks.chaos.hands import Happening
 from benchmarks.chaos.pulse import Look
 from benchmarks.chaos.replies import BROKEN, CUT, FAILED, HUNG, LEFT, REFUSED, RIGHT, WRONG, Reply, told_in
 from benchmarks.chaos.watch import Rest
+from support.cases import each
 
 from edgeserve.api.failures import STATUS
 
@@ -36,7 +36,7 @@ def test_the_page_of_errors_has_every_code_of_the_server() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "happened"),
     [
         (reply(RIGHT, ""), []),
@@ -51,13 +51,12 @@ def test_the_page_of_errors_has_every_code_of_the_server() -> None:
         (reply(code="slow_reader", status=408, kind="speech pcm"), []),
         (reply(code="unsupported_media", status=415, kind="bad"), []),
     ],
-    ids=str,
 )
 def test_no_fault(one: Reply, happened: list[Happening]) -> None:
     assert faults(one, *happened) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "happened", "why"),
     [
         (reply(WRONG, ""), [KILL], "no excuse"),
@@ -75,7 +74,6 @@ def test_no_fault(one: Reply, happened: list[Happening]) -> None:
         (reply(code="slow_reader", status=408), [], "reads fast"),
         (reply(FAILED, CUT, kind="speech pcm", job="tts", status=200), [KILL], "cut without a cause"),
     ],
-    ids=str,
 )
 def test_a_fault(one: Reply, happened: list[Happening], why: str) -> None:
     (line,) = faults(one, *happened)
@@ -94,7 +92,7 @@ def test_the_health_must_be_well_and_quick() -> None:
     assert list(judge.of_health([], 1.0)) == ["nobody asked for the health"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("after", "told"),
     [
         (replace(REST, memory=53.0), []),
@@ -110,7 +108,6 @@ def test_the_health_must_be_well_and_quick() -> None:
         (replace(REST, forks=3), []),
         (replace(REST, forks=4), ["4 fork servers; 3 may be there"]),
     ],
-    ids=str,
 )
 def test_all_that_is_left_over_is_found(after: Rest, told: list[str]) -> None:
     assert list(judge.of_rest(REST, after)) == [f"at rest: {line}" for line in told]

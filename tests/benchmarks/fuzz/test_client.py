@@ -6,6 +6,7 @@ import pytest
 from benchmarks.fuzz.case import Ask, Talk
 from benchmarks.fuzz.client import Client, known, request
 from benchmarks.fuzz.talk import TEXT, frame
+from support.cases import each
 from support.server import fake_pool, serving
 
 ASK = Ask("GET", "/")
@@ -24,7 +25,7 @@ def streamed(event: object) -> bytes:
     return answer(200, data).replace(b"application/json", b"text/event-stream")
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "fault"),
     [
         (answer(200, {"a": 1}), ""),

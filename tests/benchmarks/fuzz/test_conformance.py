@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import pytest
 from benchmarks.fuzz import conformance, schema
 from benchmarks.fuzz.conformance import Seen
+from support.cases import each
 
 from edgeserve.api.routes import ENTRIES
 
@@ -20,7 +21,7 @@ WELL: dict[str, Any] = {"stop_reason": "completed", "failures": [], "errors": []
 FAILED = {"title": "Server error", "count": 2, "operations": ["GET /", "POST /v1/chat"]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("report", "code", "faults"),
     [
         (WELL, 0, []),
