@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 
 
 class Busy:
@@ -21,6 +23,15 @@ class Busy:
     def end(self, name: str) -> None:
         with self._changed:
             self._names.discard(name)
+
+    @contextlib.contextmanager
+    def at(self, name: str) -> Iterator[None]:
+        """The thread ``name`` has work within the block."""
+        self.begin(name)
+        try:
+            yield
+        finally:
+            self.end(name)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until a thread has work. False when none had any within so many seconds."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from edgeserve.engine import Engine, Footprint, ModelSpec, Rung, SpeechToText, TextToSpeech
-from edgeserve.engine_abilities import Preparing
+from edgeserve.engine_abilities import Preparing, RemotePart
 from edgeserve.errors import EngineFailure, NotSupported
 from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.ladder import Ladder
@@ -35,10 +35,11 @@ STARVED = 0.01
 
 
 class EngineHost:
-    """A ``Host`` with two threads, which the first request starts. ``clock`` in seconds.
+    """A ``Host`` with up to three threads, which the first request of their kind starts. ``clock`` in seconds.
 
     The worker drives the loop and holds the engine meanwhile. The preparer prepares requests beside the answers under
-    way, for an engine that can. Without tasks for ``idle_after`` seconds, the worker does the loop's idle work, if
+    way, for an engine that can. The reader does the same for long texts to cut into tokens, a second of work each, so
+    that they delay nobody else. Without tasks for ``idle_after`` seconds, the worker does the loop's idle work, if
     ``idle_work``.
     """
 
@@ -61,6 +62,7 @@ class EngineHost:
         self._ladder = Ladder(engine, abilities.limited, pressure.limits, clock)
         self._stirred = threading.Event()
         self._preparer = Worker(f"edgeserve-{self.spec.id}-prepare")
+        self._reader = Worker(f"edgeserve-{self.spec.id}-read")
         self._worker = Worker(f"edgeserve-{self.spec.id}", self._do_idle_work if idle_work else None, idle_after)
 
     @property
@@ -81,7 +83,7 @@ class EngineHost:
 
     @property
     def healthy(self) -> bool:
-        return self._worker.alive and self._preparer.alive
+        return self._worker.alive and self._preparer.alive and self._reader.alive
 
     @property
     def loading(self) -> bool:
@@ -106,6 +108,10 @@ class EngineHost:
     def context_tokens(self) -> int | None:
         contextual = self._abilities.contextual
         return contextual.context_tokens if contextual else None
+
+    @property
+    def remote_parts(self) -> tuple[RemotePart, ...]:
+        return ()
 
     def slot_states(self) -> tuple[SlotState, ...]:
         slotted = self._abilities.slotted
@@ -159,7 +165,9 @@ class EngineHost:
         if (preparing := self._abilities.preparing) is None:
             self._arrive(work, scheduler)
         else:  # the task keeps no request: one that is cancelled while it waits is free at once
-            self._preparer.put(functools.partial(self._prepare_next, preparing, scheduler))
+            long = work.is_long_text
+            thread = self._reader if long else self._preparer
+            thread.put(functools.partial(self._prepare_next, preparing, scheduler, long))
 
     def call(self, task: Callable[[], None]) -> Future[None]:
         return self._worker.call(task)
@@ -176,14 +184,15 @@ class EngineHost:
 
     def stop(self) -> None:
         self._preparer.stop()
+        self._reader.stop()
         self._worker.stop()
         with self.hold():
             self.close()
 
-    # On the preparer
+    # On the preparer, and on the reader
 
-    def _prepare_next(self, engine: Preparing, scheduler: Scheduler) -> None:
-        work = scheduler.arriving()
+    def _prepare_next(self, engine: Preparing, scheduler: Scheduler, long_texts: bool) -> None:
+        work = scheduler.arriving(long_texts)
         if work is None:
             return
         try:
@@ -234,8 +243,16 @@ class EngineHost:
             self._await_readers(scheduler)
 
     def _let_in(self, scheduler: Scheduler) -> None:
-        """Begin as many answers as there is room for. The first may wait for memory, the others never do."""
-        while self._loop.free and (admitted := scheduler.admit(beside=len(self._loop.runs) > 0)):
+        """Begin as many answers as there is room for. The first may wait for memory, the others never do.
+
+        None begins beside an answer that goes on in an engine that has failed: it closes when all have ended. A paused
+        one may take its reader's time, and keeps nobody waiting.
+        """
+        runs = self._loop.runs
+        while self._loop.free and not (self._loop.failed and len(runs) > runs.paused):
+            admitted = scheduler.admit(beside=len(runs) > 0)
+            if admitted is None:
+                return
             try:
                 admitted.work.context.run(self._loop.begin, admitted)
             except Exception as error:

@@ -4,6 +4,7 @@ Threads of the worker:
     main      reads what the serving process sends
     engine    moves the engine and drives its loop; the only one that sends events
     prepare   prepares requests beside the answers under way
+    read      prepares long texts, which would delay the others
     pulse     tells once a second, while there is work, that the process is alive
 """
 
@@ -29,7 +30,7 @@ from edgeserve.hosts.engine_host import IDLE_AFTER, STARVED
 from edgeserve.hosts.loop import Loop, loop_of
 from edgeserve.hosts.outgoing import Answer, GuestRuns, Outgoing
 from edgeserve.hosts.steps import Steps
-from edgeserve.messages import Request
+from edgeserve.messages import Request, TextRequest
 from edgeserve.processes import codec, failures
 from edgeserve.processes.frames import Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
@@ -57,6 +58,7 @@ class Guest:
         self._stop: Frame | None = None
         self._news: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._preparing: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._reading: queue.SimpleQueue[tuple[int, Request]] = queue.SimpleQueue()
         self._told = EngineState()
         self._busy = Busy()
         self._rounds = 0
@@ -69,7 +71,8 @@ class Guest:
         engine.start()
         threading.Thread(target=self._pulse, name="pulse", daemon=True).start()
         if preparing := self._able.preparing:
-            threading.Thread(target=self._prepare_all, args=[preparing], name="prepare", daemon=True).start()
+            for name, all_ in (("prepare", self._prepare_all), ("read", self._read_all)):
+                threading.Thread(target=all_, args=[preparing], name=name, daemon=True).start()
         while (frame := self._channel.receive()) is not None:
             self._take(frame)
             if frame.kind is Kind.STOP:
@@ -111,23 +114,35 @@ class Guest:
         answer.work.prepared = prepared
         self._answers[frame.number] = answer
 
-    # On the preparing thread
+    # On the preparing thread, and on the reading one
 
     def _prepare_all(self, engine: Preparing) -> None:
         while True:
             frame = self._preparing.get()
-            self._busy.begin("prepare")
-            self._prepare(engine, frame)
-            self._busy.end("prepare")
+            with self._busy.at("prepare"):
+                try:
+                    request = codec.read(frame.head, frame.body, frame.descriptors)
+                except Exception as error:
+                    self._end(frame.number, error)
+                    continue
+                if isinstance(request, TextRequest) and request.is_long:
+                    self._reading.put((frame.number, request))
+                else:
+                    self._prepare(engine, frame.number, request)
 
-    def _prepare(self, engine: Preparing, frame: Frame) -> None:
+    def _read_all(self, engine: Preparing) -> None:
+        while True:
+            number, request = self._reading.get()
+            with self._busy.at("read"):
+                self._prepare(engine, number, request)
+
+    def _prepare(self, engine: Preparing, number: int, request: Request) -> None:
         try:
-            request = codec.read(frame.head, frame.body, frame.descriptors)
-            self._prepared[frame.number] = (request, engine.prepare(request))
+            self._prepared[number] = (request, engine.prepare(request))  # type: ignore[arg-type]  # of its kind
         except Exception as error:
-            self._end(frame.number, error)
+            self._end(number, error)
         else:
-            self._end(frame.number)
+            self._end(number)
 
     # On the pulse's thread
 

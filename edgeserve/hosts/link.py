@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 import signal
@@ -13,11 +12,10 @@ from typing import Any
 
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure
 from edgeserve.hosts.board import WINDOW, Board
-from edgeserve.hosts.dropped import Dropped
 from edgeserve.hosts.inbox import Inbox, Over, kinds_of
+from edgeserve.hosts.sender import Sender
 from edgeserve.hosts.watch import HANG, Watch
 from edgeserve.messages import Event, Request
-from edgeserve.processes import codec
 from edgeserve.processes.child import STOP_SECONDS, Child, ended
 from edgeserve.processes.frames import FROM_CHILD, Channel, Kind
 from edgeserve.processes.state import EngineState
@@ -26,38 +24,38 @@ log = logging.getLogger("edgeserve.process")
 
 LOOK_AGAIN = 1.0
 """Seconds between two looks at a worker that owes an answer."""
-FAREWELL = 5.0
-"""Seconds in which a worker that takes nothing more must have ended; then it is killed."""
 CLOSING = 30.0
 """Seconds that a worker has to close its engine, whatever else it sends meanwhile; then it is killed."""
 PREPARING = 1800.0
 """Seconds that a child has to prepare a model; then it is killed, and the model is used as it is."""
 
-ANSWERED = frozenset({Kind.CALL, Kind.PREPARE, Kind.RUN, Kind.STOP})
-"""Frames that the worker answers with DONE."""
-
 
 class Link:
     """The line is open as long as the child lives. ``died`` is called once, on the link's thread, with the exit code
-    of a worker that ended without having been asked to. ``clock`` in seconds.
+    of a worker that ended without having been asked to. ``clock`` in seconds. ``explain`` adds the cause to the words
+    about such an end; it may take some seconds.
 
     Raises Busy when the system gives no thread; the child is closed then.
     """
 
     def __init__(
-        self, child: Child, name: str, died: Callable[[int | None], None], clock: Callable[[], float] = time.monotonic
+        self,
+        child: Child,
+        name: str,
+        died: Callable[[int | None], None],
+        clock: Callable[[], float] = time.monotonic,
+        explain: Callable[[str], str] = str,
     ) -> None:
         self._child = child
         self._name = name
         self._died = died
         self._clock = clock
+        self._explain = explain
         self._watch = Watch(clock)
         self._channel = Channel(child.socket, FROM_CHILD)
-        self._channel.limit_sending(HANG)
-        self._numbers = itertools.count(1)
         self._changed = threading.Condition()
         self._board = Board(self._changed, self._watch, self._stir)
-        self._dropped = Dropped()
+        self._sender = Sender(self._channel, name, self._changed, self._watch, self.kill, lambda: self._ended)
         self._stirred = self._stopping = False
         self._killed = ""
         self._reason: EdgeserveError | None = None
@@ -98,17 +96,17 @@ class Link:
 
     def forget(self, number: int) -> None:
         """A prepared request is not wanted any more. Safe in a finaliser: the next frame tells the worker."""
-        self._dropped.add(number)
+        self._sender.forget(number)
 
     # Answers
 
     def begin(self, request: Request, prepared: int | None, log_id: str) -> Inbox:
-        """Let the worker begin an answer. Raises EngineFailure when the worker has gone, and Busy as ``send`` does."""
-        inbox = Inbox(next(self._numbers) if prepared is None else prepared, kinds_of(request))
+        """Let the worker begin an answer. Raises EngineFailure when it has gone, and Busy as ``Sender.send`` does."""
+        inbox = Inbox(self._sender.number() if prepared is None else prepared, kinds_of(request))
         with self._changed:
             self._board.inboxes[inbox.number] = inbox
         try:
-            self._send(Kind.RUN, [log_id, None if prepared else request], inbox.number)
+            self._sender.send(Kind.RUN, [log_id, None if prepared else request], inbox.number)
         except BaseException:
             with self._changed:
                 self._board.inboxes.pop(inbox.number, None)
@@ -120,7 +118,7 @@ class Link:
         if inbox.events:
             event = inbox.take()
             if inbox.untold >= WINDOW // 4:
-                self._tell(Kind.TAKEN, inbox.tell(), inbox.number)
+                self._sender.tell(Kind.TAKEN, inbox.tell(), inbox.number)
             return event
         with self._changed:
             if inbox.events:
@@ -138,7 +136,7 @@ class Link:
         with self._changed:
             self._board.inboxes.pop(inbox.number, None)
         if not inbox.ended:
-            self._tell(Kind.CANCEL, None, inbox.number)
+            self._sender.tell(Kind.CANCEL, None, inbox.number)
 
     def wait(self) -> None:
         """Wait until a frame comes or ``wake`` is called; returns at once when that happened since the last call."""
@@ -195,46 +193,6 @@ class Link:
         self._reason, self._stopping = reason, True
         self._child.kill()
 
-    # Sending
-
-    def _send(self, kind: Kind, value: object, number: int | None = None) -> int:
-        """Returns the number of the frame. Raises EngineFailure when the worker has gone or reads nothing."""
-        number = next(self._numbers) if number is None else number
-        writer = codec.Writer()
-        head = writer.write(value)
-        if kind in ANSWERED:
-            with self._changed:
-                self._watch.owe(number)
-        try:
-            for dropped in self._dropped.take():
-                self._channel.send(Kind.FORGET, dropped, None)
-            self._channel.send(kind, number, head, writer.body, writer.descriptors)
-        except TimeoutError as error:
-            self.kill(f"it has read nothing for {HANG:g} s")
-            raise EngineFailure(f"{self._name} did not take a request for {HANG:g} s and was ended") from error
-        except OSError:  # the process has gone, or goes: the link's thread finds out how
-            raise self._gone() from None
-        except BaseException:  # nothing was sent
-            with self._changed:
-                self._watch.settle(number)
-            raise
-        return number
-
-    def _gone(self) -> EdgeserveError:
-        """The end of a worker that takes nothing more. One that has closed its ears alone is killed."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._ended is not None, FAREWELL):
-                self.kill("it takes no frames")
-                self._changed.wait_for(lambda: self._ended is not None, FAREWELL)
-            return self._ended or EngineFailure(f"{self._name} takes no requests, and its process does not end")
-
-    def _tell(self, kind: Kind, value: object, number: int) -> None:
-        """As ``_send``, for what no worker needs to know any more once it has gone."""
-        try:
-            self._send(kind, value, number)
-        except EngineFailure as error:
-            log.debug("%s was not told: %s", self._name, error.message)
-
     # Waiting
 
     def _result_of(self, kind: Kind, value: object, seconds: float = math.inf) -> tuple[int, Any]:
@@ -242,10 +200,10 @@ class Link:
 
         The worker is killed after so many seconds.
         """
-        number, until = next(self._numbers), self._clock() + seconds
+        number, until = self._sender.number(), self._clock() + seconds
         self._board.questions.add(number)  # before the worker can answer
         try:
-            self._send(kind, value, number)
+            self._sender.send(kind, value, number)
             result = self._wait_for(number, until)
         finally:
             self._board.questions.discard(number)
@@ -297,6 +255,7 @@ class Link:
         elif self._stopping:
             text = f"{self._name} was closed"
         if not self._stopping:
+            text = self._explain(text)
             log.error("%s", text)
             self._died(None if self._killed else code)
         with self._changed:

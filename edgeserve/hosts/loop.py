@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from edgeserve.engine import Batching, Engine
+from edgeserve.engine_abilities import Parallel
 from edgeserve.errors import EdgeserveError, EngineFailure
 from edgeserve.hosts.runs import Answer, Ended, Runs
 from edgeserve.residency.work import METHODS, Admitted, Work
@@ -60,18 +61,22 @@ class Loop(Protocol):
 
 
 class SerialLoop:
-    """For an engine that makes one answer at a time and computes while its events are asked for.
+    """For an engine that computes one answer at a time, while its events are asked for.
 
-    Between two events other answers may have their turn: a paused answer gives its place to the next.
+    Between two events other answers have their turn: those of a ``Parallel`` engine, and the next one in the place of a
+    paused answer.
     """
 
-    slots = 1
     crowded = starved = False
 
     def __init__(self, engine: Engine, runs: Runs) -> None:
         self.runs = runs
         self.failed = False
         self._engine = engine
+
+    @property
+    def slots(self) -> int:
+        return self._engine.slots if isinstance(self._engine, Parallel) else 1
 
     @property
     def free(self) -> bool:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from edgeserve.engine import Batching, Engine
+from edgeserve.engine_abilities import RemotePart, Splitting
 from edgeserve.hosts.engine_host import IDLE_AFTER, EngineHost
 from edgeserve.hosts.remote import RemoteEngine
 from edgeserve.hosts.restarts import Restarts
 from edgeserve.hosts.runs import Ended, Runs
+from edgeserve.hosts.split_engine import SplitEngine
 from edgeserve.processes.launcher import Launcher
 from edgeserve.residency.host import Pressure
 from edgeserve.residency.work import Admitted
@@ -80,7 +84,12 @@ class ProcessHost(EngineHost):
         idle_after: float = IDLE_AFTER,
     ) -> None:
         self.restarts = Restarts(local.spec.name, clock)
-        self.remote = RemoteEngine(local, launcher, may_start=self.restarts.check, died=self._note_death, clock=clock)
+        terms: dict[str, Any] = {"may_start": self.restarts.check, "died": self._note_death, "clock": clock}
+        if isinstance(local, Splitting):
+            room = functools.partial(pressure.room, local.spec)
+            self.remote: RemoteEngine = SplitEngine(local, launcher, room=room, **terms)
+        else:
+            self.remote = RemoteEngine(local, launcher, **terms)
         batches = isinstance(local, Batching)
         super().__init__(
             self.remote,
@@ -105,6 +114,10 @@ class ProcessHost(EngineHost):
         confined = dict(link.state.confined) if link else None
         left = round(self.restarts.left(), 1)
         return {"isolation": "process", "deaths": self.restarts.total, "starts_in": left, "confined": confined}
+
+    @property
+    def remote_parts(self) -> tuple[RemotePart, ...]:
+        return self.remote.remote_parts
 
     def give_up(self) -> None:
         self.remote.give_up()

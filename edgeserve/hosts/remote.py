@@ -6,7 +6,6 @@ engine in this process, which is never opened: it estimates, names voices, and s
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sys
 import time
@@ -17,11 +16,13 @@ from typing import cast
 
 from edgeserve import logs
 from edgeserve.engine import Cancel, Engine, Footprint, Rung, SpeechToText, TextToSpeech
-from edgeserve.errors import EngineFailure, ShuttingDown, UnsupportedMedia
+from edgeserve.engine_abilities import RemotePart
+from edgeserve.errors import EngineFailure, ShuttingDown
 from edgeserve.hosts.abilities import Abilities
+from edgeserve.hosts.crossing import sendable
 from edgeserve.hosts.inbox import Over
 from edgeserve.hosts.link import Link
-from edgeserve.messages import Event, Request, TranscribeRequest
+from edgeserve.messages import Event, Request
 from edgeserve.processes import codec
 from edgeserve.processes.child import Child
 from edgeserve.processes.launcher import Launcher
@@ -50,7 +51,7 @@ class RemoteEngine:
     """The host calls the steps from the thread that holds the engine. ``clock`` in seconds.
 
     ``may_start`` raises when the worker must not be started now; ``died`` gets the exit code of a worker that ended
-    without having been asked to.
+    without having been asked to. ``explain`` adds the cause to the words about its end.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class RemoteEngine:
         *,
         may_start: Callable[[], None] = lambda: None,
         died: Callable[[int | None], None] = lambda code: None,
+        explain: Callable[[str], str] = str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.spec = local.spec
@@ -68,6 +70,7 @@ class RemoteEngine:
         self._launcher = launcher
         self._may_start = may_start
         self._died = died
+        self._explain = explain
         self._clock = clock
         self._link: Link | None = None
         self._model_prepared = not hasattr(sys.modules[type(local).__module__], "prepare")
@@ -134,6 +137,10 @@ class RemoteEngine:
             return link.state.savings
         return self._able.thrifty.savings() if self._able.thrifty else {}
 
+    @property
+    def remote_parts(self) -> tuple[RemotePart, ...]:
+        return ()
+
     def voices(self) -> tuple[str, ...]:
         return cast(TextToSpeech, self.local).voices()
 
@@ -153,7 +160,7 @@ class RemoteEngine:
             self._may_start()
             self._check_wanted()
             self._prepare_model()
-            link = self._link = Link(self._launch(ENTRY), self.spec.name, self._died, self._clock)
+            link = self._link = Link(self._launch(ENTRY), self.spec.name, self._died, self._clock, self._explain)
             try:
                 self._check_wanted()
                 for kind, amount in self._shed:
@@ -249,8 +256,8 @@ class RemoteEngine:
         number = None
         if isinstance(prepared, Prepared) and prepared.link is link:
             prepared.run, number = True, prepared.number
-        with _sendable(request) as sendable:
-            inbox = link.begin(sendable, number, logs.request_id.get())
+        with sendable(request) as crossing:
+            inbox = link.begin(crossing, number, logs.request_id.get())
             try:
                 while not cancel.is_set():
                     yield link.next(inbox)
@@ -276,26 +283,3 @@ class RemoteEngine:
 
 def _shutting_down() -> ShuttingDown:
     return ShuttingDown("the server is shutting down and loads nothing more", retry_after=5)
-
-
-@contextlib.contextmanager
-def _sendable(request: Request) -> Iterator[Request]:
-    """The request as it crosses the border. A child decodes a sound file meanwhile, and the worker reads it."""
-    if not isinstance(request, TranscribeRequest):
-        yield request
-        return
-    from edgeserve.audio.apart import SharedClip
-    from edgeserve.audio.piped import Piped
-
-    clip = request.audio
-    if not isinstance(clip, SharedClip):
-        yield request
-        return
-    with clip.decode() as decoding:
-        try:
-            yield replace(
-                request, audio=Piped(codec.Passed(decoding.descriptor), clip.seconds, clip.param, clip.max_seconds)
-            )
-        except UnsupportedMedia:  # the worker does not know why the samples ended
-            decoding.check_end()
-            raise

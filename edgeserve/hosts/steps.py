@@ -12,7 +12,7 @@ from edgeserve.processes.state import EngineState
 from edgeserve.slots import SlotState
 from edgeserve.system import heap, libraries, pages
 
-STEPS = ("open", "heat", "park", "shed", "restore", "limit")
+STEPS = ("open", "heat", "park", "shed", "restore", "limit", "place")
 """Methods of an engine that the serving process may call."""
 
 

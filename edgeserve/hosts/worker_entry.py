@@ -23,7 +23,8 @@ def main(connection: socket.socket, arguments: dict[str, Any]) -> None:
     heap.tune()
     turns.shorten()  # requests are prepared, and grammars followed, beside the thread that makes tokens
     channel = _channel(connection, arguments)
-    engine = make_engine(_spec(arguments))
+    with heap.uncollected():
+        engine = make_engine(_spec(arguments))
     Guest(channel, engine, confine(engine_confinement(engine)).words).serve()
 
 

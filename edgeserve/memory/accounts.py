@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Set
 
-from edgeserve.engine import Rung
+from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.errors import ShuttingDown
 from edgeserve.figures.figures import Figures
 from edgeserve.jobs import INFO
@@ -76,6 +76,14 @@ class Accounts:
         self._changes = 0
         self._entries: dict[str, Entry] = {}
 
+    def room(self, model: str, readings: Readings, limit: Budget) -> int:
+        """Bytes of the budget that are left to a model by the process, and by models that are pinned or at work."""
+        with self.changed:
+            others = [one for one in self if one.resident.id != model]
+            stay = sum(one.held.host for one in others if one.resident.pinned or one.resident.leases)
+            unbooked = max(self.base(), overhead(self.occupancies(), readings))
+        return max(0, limit.usable - unbooked - stay)
+
     def __iter__(self) -> Iterator[Entry]:
         return iter(tuple(self._entries.values()))
 
@@ -91,6 +99,17 @@ class Accounts:
         """The account of this very engine; None when it is served no more, or another has taken its place."""
         entry = self._entries.get(resident.id)
         return entry if entry is not None and entry.resident is resident else None
+
+    def outgrown(self, spec: ModelSpec) -> Footprint | None:
+        """Expect and learn more memory of an engine; returns how much. None when it is served no more."""
+        if (entry := self.find(spec.id)) is None:
+            return None
+        entry.expect(self.peaks)
+        estimate = entry.estimate_now() or Footprint()  # reads the disk, for which nobody else must wait
+        with self.changed:
+            peak = entry.raise_peak(estimate)
+        self.peaks.learn(spec, peak)
+        return peak
 
     def adopt(self, resident: Resident) -> None:
         with self.changed:

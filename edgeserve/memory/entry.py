@@ -23,6 +23,8 @@ SWITCHING_SHARE = 0.25
 """Largest share of the time that the steps of two engines take which have work all the time and take turns."""
 LONGEST_HOT = 60.0
 """Seconds for which a costly switch keeps an engine hot at most: the first way up of a model may take a minute."""
+ALIKE_SHARE = 0.2
+"""Largest difference of two figures of a step down, as a share, at which the earlier step predicts the later one."""
 LEAST_RAISE = 16 * MB
 """Bytes by which the expected memory of an engine grows at least when the system has killed its process."""
 
@@ -40,6 +42,7 @@ class Entry:
       growth of the process, so the figure then includes others' memory.
     - ``hot_at``: when the engine last became hot. ``hot_until``: until then it stays hot while it has work.
     - ``leaving_seconds``: time that its last step down took.
+    - ``returned``: bytes of the last exact step down between two rungs: by the engine's figures, and measured.
     """
 
     resident: Resident
@@ -58,6 +61,7 @@ class Entry:
     hot_at: float = -math.inf
     hot_until: float = -math.inf
     leaving_seconds: float = 0.0
+    returned: dict[tuple[Rung, Rung], tuple[int, int]] = dataclasses.field(default_factory=dict)
 
     def begin_hot(self, now: float, climbing: float, least: float) -> None:
         """The engine is hot after ``climbing`` seconds of way up. It stays for ``least`` seconds while it has work.
@@ -160,6 +164,15 @@ class Entry:
         self.hot = dataclasses.replace(old, private=min(most, old.private + max(old.private // 4, LEAST_RAISE)))
         self.source = "learned"
         return self.hot
+
+    def predict(self, before: Rung, after: Rung, own: int) -> int:
+        """Bytes that a step down returns which returns ``own`` bytes by the engine's figures.
+
+        Other memory may come back beside the engine's, such as pages of libraries. An engine of about the same size
+        as last time is expected to return as much of it as last time.
+        """
+        last, measured = self.returned.get((before, after), (0, 0))
+        return max(0, own + measured - last) if abs(own - last) <= ALIKE_SHARE * last else own
 
     def subtract_kept(self, kept: int) -> None:
         """``kept`` bytes did not come back when the engine left.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from edgeserve.device import Allocator
-from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.engine import Cancel, ModelSpec, Rung
 from edgeserve.memory import metal, report
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.admission import Admission
@@ -150,6 +150,11 @@ class Governor:
         entry = self.accounts.of(resident)
         return None if entry is None else self._mover.step_down(entry, to, reason)
 
+    def room(self, spec: ModelSpec) -> int:
+        """Bytes that an engine may take when all others that are neither pinned nor at work have left. Any thread."""
+        now = self._gauge.latest()
+        return self.accounts.room(spec.id, now.readings, now.budget)
+
     @contextlib.contextmanager
     def optional_memory(self) -> Iterator[bool]:
         """A bracket around idle work that takes memory which its engine can do without, such as a saved conversation.
@@ -166,14 +171,8 @@ class Governor:
 
     def outgrew(self, spec: ModelSpec) -> None:
         """The system killed an engine's process: expect more memory for the next way up, and learn it."""
-        if (entry := self.accounts.find(spec.id)) is None:
-            return  # it is served no more
-        entry.expect(self.accounts.peaks)
-        estimate = entry.estimate_now() or Footprint()  # reads the disk, for which nobody else must wait
-        with self.accounts.changed:
-            peak = entry.raise_peak(estimate)
-        self.accounts.peaks.learn(spec, peak)
-        log.warning("%s was killed by the system; %d MB are expected from now on", spec.name, peak.total // MB)
+        if (peak := self.accounts.outgrown(spec)) is not None:
+            log.warning("%s was killed by the system; %d MB are expected from now on", spec.name, peak.total // MB)
 
     # Pressure
 

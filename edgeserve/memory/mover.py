@@ -53,6 +53,7 @@ class Mover:
             ended = self._accounts.clock()
             entry.leaving_seconds = ended - began
             now = self._probe.read()
+            own = self._own(entry, move.held - move.left).total
             record = StepRecord(
                 job=one.spec.job,
                 model=one.spec.name,
@@ -60,12 +61,12 @@ class Mover:
                 reason=reason,
                 before=move.before,
                 after=move.after,
-                expected=self._own(entry, move.held - move.left).total,
+                expected=entry.predict(move.before, move.after, own),
                 freed=freed(held, now),
                 timestamp=self._accounts.wall(),
                 exact=self._accounts.unchanged_since(mark) and not entry.inexact,
             )
-        self._record(entry, move, record)
+        self._record(entry, move, record, own)
         verified = Move(record.before, record.after, reason, began, ended, record.expected, record.freed)
         self._accounts.figures.moved(one.spec, verified)
         return record
@@ -88,13 +89,15 @@ class Mover:
         shared = any(one.rung is Rung.HOT and one.spec.files.get("model") == weights for one in others)
         return dataclasses.replace(amount, mapped=0) if shared and weights else amount
 
-    def _record(self, entry: Entry, move: Moved, record: StepRecord) -> None:
+    def _record(self, entry: Entry, move: Moved, record: StepRecord, own: int) -> None:
+        """``own``: bytes that should have come back by the engine's figures, which an earlier step does not excuse."""
         with self._accounts.changed:
             if record.after is Rung.WARM and (not entry.inexact or not entry.warm.total):
                 entry.warm = move.left - move.cached
             entry.seen, entry.parked_at = record.after, record.timestamp
             if record.exact:
-                entry.subtract_kept(record.expected - record.freed)
+                entry.subtract_kept(own - record.freed)
+                entry.returned[record.before, record.after] = own, record.freed
             self._accounts.history.add(record)
             self._accounts.stir(progress=True)
         self._accounts.timeline.note(
@@ -107,8 +110,7 @@ class Mover:
             freed_mb=in_mb(record.freed),
             exact=record.exact,
         )
-        missing = record.expected - record.freed
-        wrong = record.exact and missing > NOISE and record.freed < VERIFIED_SHARE * record.expected
+        wrong = record.exact and own - record.freed > NOISE and record.freed < VERIFIED_SHARE * own
         log.log(
             logging.WARNING if wrong else logging.INFO,
             "%s %s:%s from %s to %s, %s (freed %.1f MB of %.1f MB expected)",

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edgeserve.engine import Footprint, ModelSpec
+from edgeserve.jobs import NODES
 
 log = logging.getLogger("edgeserve.memory")
 
@@ -31,6 +32,7 @@ class Peaks:
         self._wall = wall
         self._lock = threading.Lock()
         self._peaks: dict[str, dict[str, float]] | None = None
+        self._told = ""
 
     def find(self, spec: ModelSpec) -> Footprint | None:
         """The learned peak of a model with its settings; None for a model that never ran here."""
@@ -47,7 +49,12 @@ class Peaks:
         return max(found, key=lambda one: one.total, default=None)
 
     def learn(self, spec: ModelSpec, taken: Footprint) -> None:
-        """Remember a peak. A failure to write is logged, not raised: the next start falls back to an estimate."""
+        """Remember a peak. A failure to write is logged, not raised: the next start falls back to an estimate.
+
+        The part of a model that lies on several machines follows their free memory, so nothing is learned of it.
+        """
+        if spec.options.get(NODES):
+            return
         name = key(spec)
         with self._lock:
             rows = self._rows()
@@ -74,8 +81,11 @@ class Peaks:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             beside.write_text(json.dumps({"version": 1, "peaks": rows}, indent=1), encoding="utf-8")
             os.replace(beside, self._path)
+            self._told = ""
         except OSError as error:
-            log.warning("learned peaks could not be written to %s: %s; they are learned anew", beside, error)
+            if str(error) != self._told:  # each way up of an engine tries again
+                log.warning("learned peaks could not be written to %s: %s; they are learned anew", beside, error)
+            self._told = str(error)
 
 
 def read(path: Path) -> dict[str, dict[str, float]]:

@@ -6,10 +6,10 @@ host's. Otherwise all figures are the host's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from edgeserve.engine import Rung
-from edgeserve.engine_abilities import Contextual, Parallel
+from edgeserve.engine_abilities import Contextual, Parallel, Spread
 from edgeserve.memory.entry import Entry
 from edgeserve.memory.gauge import Judgement, Situation
 from edgeserve.memory.history import History, quantization
@@ -86,7 +86,15 @@ def stats(now: Situation, entries: Iterable[Entry], history: History, limits: Me
         "total_offloads": counts["offloaded"],
         "total_restorations": counts["restored"],
         "total_unloads": counts["unloaded"],
+        "nodes": [row for one in entries for row in _nodes(one)],
     }
+
+
+def _nodes(entry: Entry) -> Iterator[Json]:
+    """The parts of a model that other machines hold; this machine's figures have none of them."""
+    one = entry.resident
+    for part in one.remote_parts if isinstance(one, Spread) else ():
+        yield {"node": part.node, "model_name": one.spec.name, "layers": part.layers, "memory_mb": mb(part.size)}
 
 
 def _mlx(accelerator: Accelerator, limits: MetalLimits | None) -> Json | None:
@@ -128,6 +136,7 @@ def model(entry: Entry, now: float, accelerator: Accelerator) -> Json:
         "use_count": entry.uses,
         "leases": one.leases,
         "slots": one.slots if isinstance(one, Parallel) else 1,
+        "nodes": list(_nodes(entry)),
         "pinned": one.pinned,
     }
 

@@ -13,9 +13,10 @@ from edgeserve.memory.amount import NOTHING, Amount, without_requests
 class Resident(Protocol):
     """An engine as the governor sees it; the gate is one. ``last_used`` is on the accounts' clock."""
 
-    last_used: float
     pinned: bool
 
+    @property
+    def last_used(self) -> float: ...
     @property
     def id(self) -> str: ...
     @property

@@ -1,4 +1,4 @@
-"""The gate of one engine: its leases, its bounded queue, its last use, and its reservations with the governor.
+"""The gate of one engine: its leases, its bounded queue, and its reservations with the governor.
 
 A request takes a place when it gets its lease. The host prepares it beside the answers under way. In its turn the gate
 reserves memory for it, and the first request lets the host climb. The gate runs no engine code.
@@ -12,19 +12,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 
-from edgeserve.clients import NOBODY, Client, Groups
+from edgeserve.clients import NOBODY, Client
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
-from edgeserve.errors import Busy, EdgeserveError, ShuttingDown
+from edgeserve.engine_abilities import RemotePart
+from edgeserve.errors import EdgeserveError, ShuttingDown
 from edgeserve.figures.figures import Figures
 from edgeserve.memory.governor import Governor
 from edgeserve.memory.resident import Moved, Refused, cached, taken
 from edgeserve.residency.host import LONG_PATIENCE, Host
+from edgeserve.residency.leases import Leases
 from edgeserve.residency.loads import Loads
 from edgeserve.residency.turns import Turns
 from edgeserve.residency.way_up import WayUp
-from edgeserve.residency.wishes import Wishes
 from edgeserve.residency.work import Work
-from edgeserve.shares import Shares
 from edgeserve.system.stamps import stamps
 
 
@@ -51,14 +51,6 @@ class Gate:
     ) -> None:
         self.host = host
         self.pinned = pinned
-        self.last_used = clock()
-        self.keep_alive = keep_alive
-        """Idle seconds that requests ask for, in place of the configured ones; infinite: to stay.
-
-        The latest request says, unless another client still wants the engine for longer.
-        """
-        self._own_keep_alive = keep_alive
-        self.queue_limit = queue_limit
         self._files = stamps(host.spec.files.values())
         self.clock = clock
         self._on_idle = on_idle
@@ -66,14 +58,32 @@ class Gate:
         self._state = threading.Condition()
         self._way_up = WayUp(self, host, governor)
         self._turns = Turns(host, self._state, self._way_up.admit, self._went_idle, clock)
-        self._leases = Shares()
-        self._wishes = Wishes(clock)
-        self._closing = False
-        self._loads = Loads(host, self._way_up, self._turns, self._state, lambda: self._closing, self._used_now)
+        self._leases = Leases(host, self._turns, self._state, queue_limit, keep_alive, clock)
+        self._loads = Loads(
+            host, self._way_up, self._turns, self._state, lambda: self._leases.closed, self._leases.used_now
+        )
 
     @property
     def figures(self) -> Figures:
         return self._governor.figures
+
+    @property
+    def queue_limit(self) -> int:
+        return self._leases.queue_limit
+
+    @queue_limit.setter
+    def queue_limit(self, most: int) -> None:
+        self._leases.queue_limit = most
+
+    @property
+    def keep_alive(self) -> float | None:
+        """As in ``Leases``."""
+        return self._leases.keep_alive
+
+    @property
+    def last_used(self) -> float:
+        """As in ``Leases``."""
+        return self._leases.last_used
 
     # The resident that the governor knows
 
@@ -100,6 +110,10 @@ class Gate:
     @property
     def context_tokens(self) -> int | None:
         return self.host.context_tokens
+
+    @property
+    def remote_parts(self) -> tuple[RemotePart, ...]:
+        return self.host.remote_parts
 
     @property
     def slots(self) -> int:
@@ -151,7 +165,7 @@ class Gate:
             with self._state:
                 if self._way_up.asking:
                     refused: Refused | None = None  # this thread holds the engine
-                elif self._leases and not leased:
+                elif len(self._leases) and not leased:
                     refused = Refused("leased")
                 else:
                     refused = None if stack.enter_context(self.host.hold(0)) else Refused("at work")
@@ -163,71 +177,28 @@ class Gate:
 
     def tune(self, pinned: bool, keep_alive: float | None) -> None:
         """Take other terms from now on. A ``keep_alive`` that a request asked for stays."""
-        with self._state:
-            if self.keep_alive == self._own_keep_alive:
-                self.keep_alive = keep_alive
-            self.pinned, self._own_keep_alive = pinned, keep_alive
+        self.pinned = pinned
+        self._leases.tune(keep_alive)
         self._on_idle()
 
     # Leases
 
     def acquire(self, keep_alive: float | None = None, client: Client = NOBODY) -> None:
-        """Count a lease, and note how long the engine stays after it.
-
-        When all places are taken, the client with the most gives its last waiting one up for a client with fewer.
-        Raises Busy when none does, and ShuttingDown when the server drains.
-        """
-        displaced: Work | None = None
-        with self._state:
-            if self._closing:
-                raise ShuttingDown("the server is shutting down and takes no new requests", retry_after=5)
-            if len(self._leases) >= self.queue_limit + self.host.slots and not self._cut_slowest(client.groups):
-                displaced = self._turns.withdraw_last(self._leases.greedier(client.groups))
-                if displaced is None:
-                    raise self._full()
-                reason = self._full(self._leases.held(displaced.place.groups))
-            self._leases.add(client.groups)
-            wanted = self._own_keep_alive if keep_alive is None else keep_alive
-            self.keep_alive = self._wishes.agreed(client.groups, wanted)
-            self._wishes.note(client.groups, wanted)
-        if displaced is not None:
-            self._turns.end_withdrawn(displaced, reason)
+        """As ``Leases.add``."""
+        self._leases.add(keep_alive, client)
 
     def wanted_by_others(self, client: Client) -> bool:
-        """Whether a client other than this one wants the engine to stay now."""
-        with self._state:
-            return self._wishes.of_others(client.groups) > 0
-
-    def _cut_slowest(self, groups: Groups) -> bool:
-        """Cut an unread answer, unless its client holds fewer places than the one that asks."""
-        held = self._leases.held
-        return self._turns.cut_slowest(lambda work: held(work.place.groups) >= held(groups))
-
-    def _full(self, yours: int = 0) -> Busy:
-        """``yours``: the places of a client that gives one up for another client; 0 for a client that gets none."""
-        slots = self.host.slots
-        running = "one request runs" if slots == 1 else f"{slots} requests run"
-        text = f"{self.id} is busy: {running} and all {self.queue_limit} places in its queue are taken"
-        if yours:
-            text += f", {yours} of both by you, and a client with fewer took this one"
-        wait = min(60.0, max(1.0, round(self._turns.typical_seconds * len(self._leases) / slots)))
-        return Busy(f"{text}; try again later or raise queue_limit in models.toml", retry_after=wait)
+        """As ``Leases.wanted_by_others``."""
+        return self._leases.wanted_by_others(client)
 
     def release(self, client: Client = NOBODY) -> None:
         """Give a lease of the client back and stamp the last use: the idle time starts now."""
-        with self._state:
-            self._leases.remove(client.groups)
-            self._wishes.stamp(client.groups)
-            self.last_used = self.clock()
-            self._state.notify_all()
+        self._leases.remove(client)
         self._went_idle()
 
     def drain(self, until: float) -> bool:
-        """Take no new leases and wait for those out until the clock shows ``until``; True when none is left."""
-        with self._state:
-            self._closing = True
-            seconds = min(max(0.0, until - self.clock()), threading.TIMEOUT_MAX)
-            return self._state.wait_for(lambda: not self._leases, seconds)
+        """As ``Leases.drain``."""
+        return self._leases.drain(until)
 
     # Work of a lease
 
@@ -295,12 +266,6 @@ class Gate:
     def warm_up(self) -> None:
         """As ``Loads.warm_up``."""
         self._loads.warm_up()
-
-    def _used_now(self) -> None:
-        with self._state:
-            self.last_used = self.clock()
-            if not self._leases:
-                self.keep_alive = self._own_keep_alive
 
     def _went_idle(self) -> None:
         self._governor.wake()

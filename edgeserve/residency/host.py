@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
+from edgeserve.engine_abilities import RemotePart
 from edgeserve.memory.metal import MetalLimits
 from edgeserve.messages import Request
 from edgeserve.residency.work import Admitted, Work
@@ -43,6 +44,10 @@ class Pressure(Protocol):
         """Limits for a runtime that takes some; None for no limit."""
         ...
 
+    def room(self, spec: ModelSpec) -> int:
+        """Bytes that an engine may take when all others that have no work have left."""
+        ...
+
     def optional_memory(self) -> AbstractContextManager[bool]:
         """Brackets idle work that takes memory; False when the host must leave it off."""
         ...
@@ -59,8 +64,11 @@ class Pressure(Protocol):
 class Scheduler(Protocol):
     """The turns of a gate, as its host sees them."""
 
-    def arriving(self) -> Work | None:
-        """The work to prepare next. It stays in the queue until ``arrive`` or ``refuse``."""
+    def arriving(self, long_texts: bool = False) -> Work | None:
+        """The work to prepare next; it stays in the queue until ``arrive`` or ``refuse``.
+
+        ``long_texts``: the next of those with ``Work.is_long_text``, instead of all others.
+        """
         ...
 
     def arrive(self, work: Work) -> bool:
@@ -162,6 +170,11 @@ class Host(Protocol):
     @property
     def context_tokens(self) -> int | None:
         """As ``Contextual.context_tokens``; None for an engine without a context."""
+        ...
+
+    @property
+    def remote_parts(self) -> tuple[RemotePart, ...]:
+        """As ``Spread.remote_parts``; empty for a model that lies on this machine alone."""
         ...
 
     def slot_states(self) -> tuple[SlotState, ...]:

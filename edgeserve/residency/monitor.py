@@ -14,17 +14,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from edgeserve.engine import Rung
 from edgeserve.jobs import INFO, Job
 from edgeserve.memory.governor import Governor
 from edgeserve.residency.gate import Gate
+from edgeserve.residency.host import Host
 
 log = logging.getLogger("edgeserve.monitor")
 
 MAPPED_AT_STARTUP: frozenset[Job] = frozenset(job for job, one in INFO.items() if one.mapped)
-"""Jobs whose engines are opened at startup and never closed for being idle."""
-
+"""Jobs whose engines are opened at startup and never closed for being idle; see ``mapped_at_start``."""
 
 RETURN_EVERY = 5.0
 """Seconds between two returns of the heap: reading all mappings takes tens of milliseconds."""
@@ -52,6 +53,21 @@ def rung_when_idle(job: Job, rung: Rung, idle: float, policy: IdlePolicy, keep_a
     if idle >= min(policy.warm_after, policy.idle_timeout):
         return min(rung, Rung.WARM)
     return rung
+
+
+def mapped_at_start(hosts: Iterable[Host]) -> set[str]:
+    """Ids of the models to open at startup.
+
+    A second worker for one file is left out, and starts with its first request (docs/decisions/0019-hosts.md). Engines
+    in the serving process share the mapped file.
+    """
+    found: dict[str, Path | None] = {}
+    for one in hosts:
+        file = one.spec.files.get("model")
+        second = file is not None and file in found.values() and one.report["isolation"] == "process"
+        if one.spec.job in MAPPED_AT_STARTUP and not second:
+            found[one.spec.id] = file
+    return set(found)
 
 
 class Monitor:

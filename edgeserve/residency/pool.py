@@ -18,6 +18,7 @@ from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
 from edgeserve.processes.roster import Roster
 from edgeserve.residency import closing
+from edgeserve.residency.ahead import Ahead, loaded
 from edgeserve.residency.aside import Aside
 from edgeserve.residency.directory import Directory, Terms, arranged, not_configured
 from edgeserve.residency.gate import Gate
@@ -25,11 +26,9 @@ from edgeserve.residency.host import Host
 from edgeserve.residency.lease import Lease
 from edgeserve.residency.leaving import Leaving
 from edgeserve.residency.mailbox import Deliveries
-from edgeserve.residency.monitor import MAPPED_AT_STARTUP
 from edgeserve.residency.names import spellings
 from edgeserve.residency.prefetches import Prefetches
 from edgeserve.residency.successions import Successions
-from edgeserve.residency.work import kind_of
 
 OnDemand = Callable[[str, Sequence[Job]], tuple[Host, Terms] | None]
 """Host and terms of the model that a name means, among those of some jobs; None: there is none."""
@@ -38,11 +37,10 @@ OnDemand = Callable[[str, Sequence[Job]], tuple[Host, Terms] | None]
 class Pool:
     """Every model that the device serves, behind its gate. Models come and go on the event loop's thread.
 
-    ``queue_limit`` as in ``Gate``. ``terms`` of the models by id. ``chains``: models to heat ahead, where they fit,
-    when a request of a kind begins. ``on_demand``: makes the host of a model that is not served yet. ``stand_ins``: a
-    request for a model that is not here gets the default of its job, where that is clear. ``deliveries``:
-    the answers on their way to their readers, which the governor counts. ``roster``: the launchers of the hosts'
-    workers, which end with the pool. ``clock`` in seconds.
+    ``queue_limit`` as in ``Gate``. ``terms`` of the models by id. ``chains`` as in ``Ahead``. ``on_demand``: makes the
+    host of a model that is not served yet. ``stand_ins``: a request for a model that is not here gets the default of
+    its job, where that is clear. ``deliveries``: the answers on their way to their readers, which the governor counts.
+    ``roster``: the launchers of the hosts' workers, which end with the pool. ``clock`` in seconds.
     """
 
     def __init__(
@@ -66,7 +64,7 @@ class Pool:
         """By id of the model. Another mapping takes its place when a model comes or goes."""
         self.directory = Directory()
         self.governor = governor
-        self.chains = chains
+        self.ahead = Ahead(lambda: self.gates, self.directory, governor, chains)
         self.stand_ins = stand_ins
         self.renew: Callable[[str], Awaitable[None]] | None = None
         """Replaces a model whose files have changed on the disk, before its next load."""
@@ -207,7 +205,7 @@ class Pool:
 
         def began(request: Request) -> None:
             begun()
-            self._heat_ahead(request)
+            self.ahead.begun(request)
 
         return Lease(gate, self.deliveries, began, client)
 
@@ -223,7 +221,7 @@ class Pool:
         """Bring models up to hot; True for each that is hot now. Raises the first error of a load."""
         gates = [await self._current(model) for model in models]
         for gate in gates:
-            await _loaded(gate)
+            await loaded(gate)
         return {gate.id: gate.rung is Rung.HOT for gate in gates}
 
     def wanted_by_others(self, model: str) -> bool:
@@ -238,17 +236,6 @@ class Pool:
     def _evict(self, gate: Gate, to: Rung) -> bool:
         self.governor.step_down(gate, to, "requested")
         return gate.rung <= to
-
-    async def start(self, preload: Iterable[str] = ()) -> None:
-        """Bring the engines of ``preload`` up to hot, and those that are mapped at startup to warm."""
-        wanted = set(preload)
-        for model, gate in self.gates.items():
-            if model in wanted:
-                await _loaded(gate)
-            elif gate.spec.job in MAPPED_AT_STARTUP:
-                await asyncio.to_thread(gate.map)
-        if not wanted:
-            await asyncio.to_thread(self.governor.release_idle_heap)
 
     async def drain(self, seconds: float) -> None:
         """Take no new requests. Answers under way may end within ``seconds``; then they are cut with ShuttingDown."""
@@ -278,21 +265,6 @@ class Pool:
     def _all(self) -> tuple[Gate, ...]:
         return (*self.gates.values(), *self.leaving)
 
-    def warm_ahead(self, jobs: Iterable[Job]) -> None:
-        """Heat the one model of ``jobs``, if memory is free: the file that a request brings for it is being decoded.
-
-        So the first request after a pause does not wait for the decoder and then for the model. Returns at once.
-        """
-        if (model := self.directory.only(jobs)) in self.gates and model is not None:
-            self.gates[model].warm_up()
-
-    def _heat_ahead(self, request: Request) -> None:
-        """Called on threads of hosts; models come and go meanwhile."""
-        gates = self.gates
-        for model in self.chains.get(kind_of(request), ()):
-            if model in gates:
-                gates[model].warm_up()
-
     async def _current(self, model: str) -> Gate:
         """The gate of a model: of the engine that takes its place, where it is being replaced or its files have been.
 
@@ -313,8 +285,3 @@ class Pool:
             return self.gates[model]
         except KeyError:
             raise not_configured(model) from None
-
-
-async def _loaded(gate: Gate) -> None:
-    """Wait until the engine is hot. Raises the error of the load, which others may wait for too."""
-    await asyncio.shield(asyncio.wrap_future(gate.preload_in_turn()))

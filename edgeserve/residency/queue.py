@@ -21,6 +21,8 @@ class Queue:
         self._slots = slots
         self._open: dict[Work, None] = {}
         self._arriving: Rounds[Work] = Rounds()
+        self._reading: Rounds[Work] = Rounds()
+        """Long texts to read, which are prepared beside all others."""
         self._waiting: Rounds[Work] = Rounds()
 
     def __iter__(self) -> Iterator[Work]:
@@ -36,17 +38,17 @@ class Queue:
     def add(self, work: Work) -> None:
         with self._state:
             self._open[work] = None
-            self._arriving.add(work)
+            (self._reading if work.is_long_text else self._arriving).add(work)
 
-    def arriving(self) -> Work | None:
-        """The work to prepare next. The work stays in the queue."""
+    def arriving(self, long_texts: bool = False) -> Work | None:
+        """The work to prepare next: of requests for a long text as tokens, or of all others. It stays in the queue."""
         with self._state:
-            return self._arriving.next()
+            return (self._reading if long_texts else self._arriving).next()
 
     def arrive(self, work: Work) -> bool:
         """Let prepared work wait for its turn. False when it was withdrawn meanwhile."""
         with self._state:
-            if not self._arriving.remove(work, turn=True):
+            if not (self._arriving.remove(work, turn=True) or self._reading.remove(work, turn=True)):
                 return False
             self._waiting.add(work)
             return True
@@ -74,13 +76,15 @@ class Queue:
         """Take work out before its turn. False when it is under way or has ended."""
         with self._state:
             # Work that is cancelled as it is prepared has had its turn there: the next is another client's.
-            return self._arriving.remove(work, turn=True) or self._waiting.remove(work)
+            lines = self._arriving, self._reading
+            return any(one.remove(work, turn=True) for one in lines) or self._waiting.remove(work)
 
     def withdraw_last(self, clients: Iterable[Groups]) -> Work | None:
         """Take out the last work of the first client that has a request with no answer under way."""
         with self._state:
             for groups in clients:
-                found = [work for line in (self._arriving, self._waiting) if (work := line.last(groups)) is not None]
+                lines = self._arriving, self._reading, self._waiting
+                found = [work for line in lines if (work := line.last(groups)) is not None]
                 if found:
                     last = max(found, key=sacrifice)
                     self.withdraw(last)

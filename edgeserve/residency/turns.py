@@ -90,8 +90,8 @@ class Turns:
 
     # Called by the host
 
-    def arriving(self) -> Work | None:
-        return self._queue.arriving()
+    def arriving(self, long_texts: bool = False) -> Work | None:
+        return self._queue.arriving(long_texts)
 
     def arrive(self, work: Work) -> bool:
         return self._queue.arrive(work)

@@ -68,6 +68,11 @@ class Work:
         self.cancel.set()
 
     @property
+    def is_long_text(self) -> bool:
+        """Whether this is a long text to read, which is prepared beside all other requests."""
+        return isinstance(self.request, messages.TextRequest) and self.request.is_long
+
+    @property
     def cancelled(self) -> EdgeserveError | None:
         """Why nobody wants the answer any more; None while somebody does."""
         if not self.cancel.is_set():

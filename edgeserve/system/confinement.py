@@ -14,11 +14,12 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgeserve.system import landlock, libc, rlimits, seccomp
+from edgeserve.system.bpf import Test
 
 log = logging.getLogger("edgeserve.system")
 
@@ -39,8 +40,11 @@ class Confinement:
         tidy           folders whose files it may list and remove, but not read; a missing one is made as well
         devices        nodes, and folders of nodes, to read, write and control
         accelerator    allow the calls that a GPU's driver needs, too
+        listen         TCP port that other machines connect to; None: no sockets
+        connect        TCP ports of other machines to connect to; none: no sockets. Not beside ``listen`` or a GPU
         open_files     most open descriptors
         address_bytes  most addresses in use; None: no bound. Mapped model files count
+        data_bytes     most private bytes in use, as the kernel counts them; None: no bound
         cpu_seconds    seconds of processor time, after which the kernel ends the process; None: no bound
         file_bytes     largest size of a file or memfd; None: no bound. It holds for logs on stderr, too
     """
@@ -50,8 +54,11 @@ class Confinement:
     tidy: tuple[Path, ...] = ()
     devices: tuple[Path, ...] = ()
     accelerator: bool = False
+    listen: int | None = None
+    connect: tuple[int, ...] = ()
     open_files: int = OPEN_FILES
     address_bytes: int | None = None
+    data_bytes: int | None = None
     cpu_seconds: int | None = None
     file_bytes: int | None = None
 
@@ -83,10 +90,25 @@ def confine(wanted: Confinement) -> Confined:
     layers = {
         "no_new_privs": _give_up_privileges,
         "rlimits": lambda: _limit(wanted),
-        "landlock": lambda: f"ABI {landlock.restrict(wanted.read, wanted.write, wanted.devices, wanted.tidy)}",
-        "seccomp": lambda: f"{seccomp.install(accelerator=wanted.accelerator)} instructions",
+        "landlock": lambda: f"ABI {_restrict(wanted)}",
+        "seccomp": lambda: f"{seccomp.install(_calls(wanted))} instructions",
     }
     return _tried(layers)
+
+
+def _restrict(wanted: Confinement) -> int:
+    ports = () if wanted.listen is None else (wanted.listen,)
+    paths = wanted.read, wanted.write, wanted.devices, wanted.tidy
+    return landlock.restrict(*paths, listen=ports, connect=wanted.connect)
+
+
+def _calls(wanted: Confinement) -> Mapping[str, Sequence[Test]]:
+    """Calls that this process needs, and others do not."""
+    if wanted.listen is not None:
+        return seccomp.LISTENER
+    if wanted.connect:
+        return seccomp.CLIENT
+    return seccomp.DRIVER if wanted.accelerator else seccomp.NOBODY
 
 
 def available() -> dict[str, str]:
@@ -151,6 +173,11 @@ def _ask_seccomp() -> str:
 def _limit(wanted: Confinement) -> str:
     """Returns the limits in words."""
     limits = {"CORE": rlimits.NO_CORE, "NOFILE": wanted.open_files}
-    bounds = {"AS": wanted.address_bytes, "CPU": wanted.cpu_seconds, "FSIZE": wanted.file_bytes}
+    bounds = {
+        "AS": wanted.address_bytes,
+        "DATA": wanted.data_bytes,
+        "CPU": wanted.cpu_seconds,
+        "FSIZE": wanted.file_bytes,
+    }
     set_now = rlimits.lower(limits | {name: value for name, value in bounds.items() if value is not None})
     return ", ".join(f"{name} {value}" for name, value in set_now.items())

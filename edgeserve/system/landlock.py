@@ -34,6 +34,7 @@ ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 """Rights that a rule on anything but a folder may name."""
 
 NETWORK_ABI, BIND_AND_CONNECT = 4, 3
+NET_PORT, BIND_TCP, CONNECT_TCP = 2, 1, 2
 SCOPE_ABI, SOCKETS_AND_SIGNALS = 6, 3
 
 PROC = Path("/proc")
@@ -62,14 +63,22 @@ def file_rights(abi: int) -> int:
     return sum(rights for first, rights in BY_ABI if abi >= first)
 
 
-def restrict(read: Iterable[Path], write: Iterable[Path], devices: Iterable[Path], tidy: Iterable[Path] = ()) -> int:
+def restrict(
+    read: Iterable[Path],
+    write: Iterable[Path],
+    devices: Iterable[Path],
+    tidy: Iterable[Path] = (),
+    *,
+    listen: Iterable[int] = (),
+    connect: Iterable[int] = (),
+) -> int:
     """Give up everything else, for this thread and all that it starts later. Returns the ABI. Raises OSError.
 
     A path is a file, or a folder with all that is below. Paths that do not exist are left out. Files below ``tidy``
     can be listed and removed, not read.
 
-    From ABI 4 on no TCP port can be bound or connected. From ABI 6 on neither signals nor connections to abstract
-    sockets leave the processes that are restricted together.
+    From ABI 4 on no TCP port can be bound but those of ``listen``, and none connected but those of ``connect``. From
+    ABI 6 on neither signals nor connections to abstract sockets leave the processes that are restricted together.
     """
     abi = version()
     handled = file_rights(abi)
@@ -83,6 +92,9 @@ def restrict(read: Iterable[Path], write: Iterable[Path], devices: Iterable[Path
         for paths, rights in ((read, READ), (write, WRITE), (devices, DEVICE), (tidy, TIDY)):
             for path in paths:
                 _allow(ruleset, path, rights & handled)
+        if network:
+            for port, right in (*((one, BIND_TCP) for one in listen), *((one, CONNECT_TCP) for one in connect)):
+                libc.system_call(ADD_RULE, ruleset, NET_PORT, struct.pack("=QQ", right, port), 0)
         libc.system_call(RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)

@@ -18,6 +18,8 @@ SHORTEST = 0.1
 """Seconds of a measurement at least: the kernel counts in steps of 10 ms."""
 LONG = 1.0
 """Seconds after which a measurement tells more of the past than of now. What does not run now then counts as gone."""
+PAUSE = 0.5
+"""Cores' worth of own work in a long measurement; with less, this process has rested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,23 @@ def parse_running(text: str) -> int:
     return max(0, int(found) - 1)
 
 
-def others_between(before: Times, after: Times) -> float:
-    """Cores' worth of load by other processes between two readings; after a long time at most what runs now."""
+def mean_between(before: Times, after: Times) -> float:
+    """Cores' worth of load by other processes between two readings, in the mean."""
     seconds = after.at - before.at
-    if seconds <= 0:
-        return 0.0
-    load = max(0.0, (after.everyone - before.everyone) - (after.own - before.own)) / seconds
-    return min(load, after.running) if seconds > LONG else load
+    others = (after.everyone - before.everyone) - (after.own - before.own)
+    return max(0.0, others) / seconds if seconds > 0 else 0.0
+
+
+def others_between(before: Times, after: Times) -> float | None:
+    """Cores' worth of load by other processes between two readings; after a long time at most what runs now.
+
+    None after a pause at whose end others run: who passes a request on to this process runs then, too.
+    """
+    seconds, load = after.at - before.at, mean_between(before, after)
+    if seconds <= LONG:
+        return load
+    rested = after.own - before.own < PAUSE * seconds
+    return None if rested and after.running else min(load, after.running)
 
 
 class Neighbours:
@@ -77,12 +89,20 @@ class Neighbours:
         self._last = self._now()
 
     def read(self) -> float | None:
-        """Cores' worth of load; None a moment after the last reading, and on a system that does not tell."""
+        """Cores' worth of load.
+
+        None a moment after the last reading, where ``others_between`` has none, and on a system that does not tell.
+        """
         last, now = self._last, self._now()
         if last is None or now is None or now.at - last.at < SHORTEST:
             return None
         self._last = now
         return others_between(last, now)
+
+    def past(self) -> float:
+        """Cores' worth of load since the last reading in the mean, whatever runs now; 0 where the system tells none."""
+        last, self._last = self._last, self._now()
+        return 0.0 if last is None or self._last is None else mean_between(last, self._last)
 
     def _now(self) -> Times | None:
         try:

@@ -10,9 +10,9 @@ import ctypes
 import dataclasses
 import errno
 import os
-import platform
 import sys
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from edgeserve.system import bpf, libc, syscalls
 from edgeserve.system.bpf import Rule, Test, is_in, is_not_in, is_null
@@ -54,10 +54,11 @@ OWNERS = (0x8901, 0x8902)
 ATTRIBUTES = (0x40086602, 0x401C5820)
 """FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: make a file that is open for reading immutable."""
 F_SETOWN, F_SETOWN_EX = 8, 15
-AF_UNIX, DATAGRAM_BIT = 1, 2
+AF_UNIX, AF_INET, DATAGRAM_BIT = 1, 2, 2
 """Datagram and raw sockets have this bit in their type; streams and sequenced packets do not."""
 
 
+NOBODY: Mapping[str, Sequence[Test]] = MappingProxyType({})
 DRIVER: Mapping[str, Sequence[Test]] = {
     "accept": (),
     "accept4": (),
@@ -71,8 +72,19 @@ DRIVER: Mapping[str, Sequence[Test]] = {
 datagram could be sent to any service's socket without a connection."""
 
 
-def judged(pid: int, *, accelerator: bool = False) -> dict[str, Rule]:
-    """The rules for process ``pid`` by the call's name, without numbers. ``accelerator``: allow ``DRIVER``."""
+STREAM: Sequence[Test] = (is_in(0, AF_INET), is_not_in(1, DATAGRAM_BIT, mask=DATAGRAM_BIT))
+CLIENT: Mapping[str, Sequence[Test]] = {"socket": STREAM, "connect": ()}
+"""Calls of a process that connects to other machines by TCP. No filter can read the address; Landlock bounds the port.
+"""
+LISTENER: Mapping[str, Sequence[Test]] = {"socket": STREAM, "bind": (), "listen": (), "accept": (), "accept4": ()}
+"""Calls of a process that other machines connect to."""
+
+
+def judged(pid: int, allowed: Mapping[str, Sequence[Test]] = NOBODY) -> dict[str, Rule]:
+    """The rules for process ``pid`` by the call's name, without numbers.
+
+    ``allowed``: calls to allow where their tests hold, such as ``DRIVER``.
+    """
     own, own_thread = (is_in(0, pid),), (is_in(0, 0, pid),)
     tests: dict[str, Sequence[Test]] = {
         # A signal to oneself only: abort() sends one. Process 0 would be the whole group, with the server in it.
@@ -94,13 +106,11 @@ def judged(pid: int, *, accelerator: bool = False) -> dict[str, Rule]:
     found = {name: Rule(0, errno.EPERM) for name in refused}
     found |= {name: Rule(0, errno.ENOSYS) for name in ABSENT}
     found |= {name: Rule(0, errno.EPERM, holding) for name, holding in tests.items()}
-    if accelerator:
-        found |= {name: Rule(0, errno.EPERM, holding) for name, holding in DRIVER.items() if holding}
-        found = {name: rule for name, rule in found.items() if DRIVER.get(name) != ()}
-    return found
+    found |= {name: Rule(0, errno.EPERM, holding) for name, holding in allowed.items() if holding}
+    return {name: rule for name, rule in found.items() if allowed.get(name) != ()}
 
 
-def program(machine: str, pid: int, *, accelerator: bool = False) -> bytes:
+def program(machine: str, pid: int, allowed: Mapping[str, Sequence[Test]] = NOBODY) -> bytes:
     """The filter for a machine of ``syscalls.ARCHITECTURES``. Calls newer than the filter fail with ENOSYS.
 
     On x86-64 the calls of x32 and i386 fail: their numbers are too high, or their architecture is another.
@@ -108,7 +118,7 @@ def program(machine: str, pid: int, *, accelerator: bool = False) -> bytes:
     column = list(syscalls.ARCHITECTURES).index(machine)
     numbered = [
         dataclasses.replace(rule, number=number)
-        for name, rule in judged(pid, accelerator=accelerator).items()
+        for name, rule in judged(pid, allowed).items()
         if (number := syscalls.NUMBERS[name][column]) is not None
     ]
     known = syscalls.ARCHITECTURES[machine], syscalls.NEWEST
@@ -123,7 +133,7 @@ class _Program(ctypes.Structure):
 
 def machine() -> str:
     """The architecture of this process. Raises OSError (ENOTSUP) when there is no table for it."""
-    name = platform.machine()
+    name = os.uname().machine
     if name not in syscalls.ARCHITECTURES or sys.maxsize < 1 << 32:
         bits = "64" if sys.maxsize >= 1 << 32 else "32"
         known = ", ".join(syscalls.ARCHITECTURES)
@@ -141,12 +151,12 @@ def check() -> None:
             raise
 
 
-def install(*, accelerator: bool = False) -> int:
+def install(allowed: Mapping[str, Sequence[Test]] = NOBODY) -> int:
     """Filter the calls of this thread and of all that it starts later. Returns the number of instructions.
 
     Needs no_new_privs. Raises OSError.
     """
-    made = program(machine(), os.getpid(), accelerator=accelerator)
+    made = program(machine(), os.getpid(), allowed)
     length = len(made) // 8
     filled = _Program(length, made)
     libc.process_control(PR_SET_SECCOMP, MODE_FILTER, ctypes.addressof(filled))

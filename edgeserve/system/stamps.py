@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 Stamp = tuple[int, ...] | None
-"""Device, number, size and time of change in nanoseconds; None for a file that is not there."""
+"""Device, number, size and time of change in nanoseconds; None for a file that is not there.
+
+A file that the system does not let anybody look at has the number of the error alone.
+"""
 
 
 def stamps(paths: Iterable[Path]) -> dict[Path, Stamp]:
@@ -22,7 +25,9 @@ def stamp_with_rights(path: Path) -> Stamp:
 def _stamp(path: Path, *, rights: bool = False) -> Stamp:
     try:
         found = path.stat()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        return (error.errno or 0,)
     stamp = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
     return (*stamp, found.st_mode, found.st_uid, found.st_gid) if rights else stamp

@@ -21,7 +21,7 @@ from support.server import until
 
 from edgeserve.engine import Footprint
 from edgeserve.errors import Busy, EngineFailure
-from edgeserve.hosts import dropped
+from edgeserve.hosts import dropped, sender
 from edgeserve.hosts import link as module
 from edgeserve.hosts.board import WINDOW
 from edgeserve.hosts.inbox import Inbox, Over
@@ -255,7 +255,7 @@ def test_events_before_and_behind_the_window_come_in_order(worker: Worker) -> No
 
 
 def test_a_worker_that_closes_its_ears_alone_is_killed(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FAREWELL", 0.05)
+    monkeypatch.setattr(sender, "FAREWELL", 0.05)
     worker.socket.shutdown(socket.SHUT_RD)
     with pytest.raises(EngineFailure, match="it takes no frames"):
         in_thread(lambda: worker.link.ask("heat"))()

@@ -62,6 +62,24 @@ def test_a_serial_loop_gives_the_place_of_a_paused_answer_to_the_next() -> None:
     assert text(other) == "three"
 
 
+def test_answers_of_a_parallel_engine_take_turns_in_a_serial_loop() -> None:
+    class InTurns(FakeTextToSpeech):
+        slots = 2
+
+    loop = serial(hot(InTurns(fake_spec("tts"))))
+    boxes = [Mailbox(), Mailbox()]
+    for box, words in zip(boxes, ("One. Two. Three. Four.", "Five."), strict=True):
+        assert loop.free
+        loop.begin(Admitted(box.work(SpeakRequest(words)), 0.0))
+    assert (loop.slots, loop.free) == (2, False)
+    while len(loop.runs) == 2:
+        loop.turn()
+    assert [box.items.qsize() for box in boxes] == [2, 1], "the short answer does not wait for the end of the long one"
+    while loop.runs:
+        loop.turn()
+    assert boxes[0].items.qsize() == 4
+
+
 def test_a_batch_loop_keeps_the_slot_of_a_paused_answer() -> None:
     loop = batch(slots=2)
     begin(loop, "one two", lambda: False)

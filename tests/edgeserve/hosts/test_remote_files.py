@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from support.hosts import Pipe
 from support.server import Running, serving, until
 from support.sounds import FORMS, encoded, melody
 
+from edgeserve.audio.wav import wav
 from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.jobs import Job
 from edgeserve.memory.governor import make_governor
@@ -66,6 +68,17 @@ def test_a_worker_reads_what_a_child_decodes(running: Running) -> None:
     status, heard = hear(running, MP3)
     assert status == 200
     assert heard["text"].split() == [str(second) for second in range(1, 13)]
+
+
+def test_a_worker_hears_the_speakers_of_what_a_child_decodes() -> None:
+    """The file goes to two workers one after the other; references go as samples."""
+    quiet, loud = (numpy.full(16_000, volume, "<i2").tobytes() for volume in (8192, 16_384))
+    known = base64.b64encode(wav([loud], 16_000)).decode()
+    form = {"response_format": "diarized_json", "known_speaker_names[]": "Ann", "known_speaker_references[]": known}
+    with serving_apart("asr", "speaker") as running:
+        files = {"file": ("talk.wav", wav([quiet, loud], 16_000))}
+        answer = running.client.post("/v1/audio/transcriptions", data=form, files=files).json()
+    assert [(one["speaker"], one["text"]) for one in answer["segments"]] == [("A", "1"), ("Ann", "2")]
 
 
 def test_a_worker_tells_the_decoders_error(running: Running) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from support.gates import engine_of
 from support.hosts import BATCH, PREPARING, Asked, HostContract
 from support.server import until
 
-from edgeserve.engine import ModelSpec
-from edgeserve.errors import Busy
+from edgeserve.engine import Cancel, ModelSpec
+from edgeserve.errors import Busy, EngineFailure
 from edgeserve.hosts.thread_host import ThreadHost
+from edgeserve.messages import AudioEvent, SpeakRequest
 from edgeserve.named import make_engine
 from edgeserve.residency.host import Pressure
 
@@ -45,6 +46,36 @@ class TestThreadHost(HostContract):
         host = self.host()
         host.call(die)
         until(lambda: not host.healthy)
+
+    def test_an_engine_that_failed_begins_nothing_until_it_was_closed(self) -> None:
+        """Requests that take turns without a gap would keep a broken engine open."""
+        gate = self.gate("engine:FakeTextToSpeech", "tts")
+        engine, said, ending = engine_of(gate), list[str](), threading.Event()
+
+        def speak(request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent | None]:
+            if request.text == "bad":
+                raise EngineFailure("broken")
+            if request.text == "long":
+                yield AudioEvent(b"", 24_000)
+                while not ending.is_set():
+                    yield None
+                yield from [None] * 3
+            said.append(request.text)
+
+        def close() -> None:
+            said.append("closed")
+            type(engine).close(engine)
+
+        engine.slots, engine.speak, engine.close = 2, speak, close
+        long = Asked(gate, SpeakRequest("long"))
+        long.first()
+        with pytest.raises(EngineFailure, match="broken"):
+            Asked(gate, SpeakRequest("bad")).rest()
+        after = Asked(gate, SpeakRequest("after"))
+        ending.set()
+        long.rest()
+        after.rest()
+        assert said == ["long", "closed", "after"]
 
     def test_a_host_without_a_thread_is_busy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(self: threading.Thread) -> None:

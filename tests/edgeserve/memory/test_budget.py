@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.memory import readings
 
 from edgeserve.engine import ModelSpec
@@ -28,7 +28,7 @@ from edgeserve.units import GB
 POLICY = MemoryPolicy()
 
 
-@pytest.mark.parametrize(
+@each(
     ("total", "reserve"),
     [(2, 0.5), (4, 1), (8, 2), (16, 4), (17, 4.25), (24, 6), (64, 6), (65, 8), (128, 8), (129, 12)],
 )
@@ -41,13 +41,13 @@ def test_the_reserve_can_be_set() -> None:
     assert os_reserve(4 * GB, MemoryPolicy(os_reserve_gb=0)) == 0
 
 
-@pytest.mark.parametrize(("total", "share"), [(4, 0.70), (31, 0.70), (32, 0.75), (64, 0.80), (127, 0.80), (128, 0.85)])
+@each(("total", "share"), [(4, 0.70), (31, 0.70), (32, 0.75), (64, 0.80), (127, 0.80), (128, 0.85)])
 def test_prefix_caches_are_dropped_by_the_size_of_the_machine(total: int, share: float) -> None:
     assert prefix_cache_threshold(total * GB, POLICY) == share
     assert prefix_cache_threshold(total * GB, MemoryPolicy(memory_threshold=0.5)) == 0.5
 
 
-@pytest.mark.parametrize(
+@each(
     ("machine", "winner", "usable"),
     [
         (readings(16 * GB), "total_minus_reserve", 12 * GB),

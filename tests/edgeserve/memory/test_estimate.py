@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from support.cases import each
 
 from edgeserve.engine import ModelSpec
 from edgeserve.memory.estimate import ENCODERS, heuristic, vision_overhead
@@ -35,7 +35,7 @@ def test_a_model_whose_files_are_missing_takes_nothing() -> None:
     assert heuristic(ModelSpec("llm", "m", "e:E", {"model": Path("gone")})).total == 0
 
 
-@pytest.mark.parametrize("name", sorted(ENCODERS))
+@each("name", sorted(ENCODERS))
 def test_overhead_grows_with_the_projector(name: str) -> None:
     base = vision_overhead(name, 0)
     assert 10 * MB < base < 5 * GB

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from support.cases import each
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.memory.history import History, StepRecord, quantization
@@ -38,7 +38,7 @@ def test_the_history_keeps_the_last_records_and_counts_all() -> None:
     assert (history.counts["offloaded"], history.counts["unloaded"]) == (3, 2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "file", "expected"),
     [
         ("smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "Q4_1"),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from support.cases import each
 from support.memory import FakeResident, World
 
 from edgeserve.engine import ModelSpec
@@ -121,7 +122,7 @@ def test_the_table_of_the_document_shows_the_decisions() -> None:
     assert not missing, "docs/apple.md, The Metal governor, should have:\n" + "\n".join(rows)
 
 
-@pytest.mark.parametrize("gb", SIZES)
+@each("gb", SIZES)
 def test_decisions_follow_the_formulas_of_the_reference(gb: int) -> None:
     """In GB. unified-memory-budget.md: the tiers and the RAM cap; eviction-versus-limits.md: the four candidates."""
     one = decide(gb)
@@ -170,7 +171,7 @@ def test_a_dedicated_server_gives_the_engines_all_but_two_gb() -> None:
     assert budget(used(64, 0.0), policy).winner == "accelerator_recommended"
 
 
-@pytest.mark.parametrize(
+@each(
     ("gb", "share"),
     [(8, 0.70), (16, 0.70), (24, 0.70), (32, 0.75), (48, 0.75), (64, 0.80), (128, 0.85), (512, 0.85)],
 )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.memory import readings
 
 from edgeserve.memory.metal import CACHE_FRACTION, LEAST, limits
@@ -23,7 +24,7 @@ def mac(total: float, available: float, recommended: float) -> Any:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("machine", "winner", "gb"),
     [
         (mac(48, 33, 46), "adaptive_available", 30.0),  # "min(33.6, 45, 46, 30.0) = 30.0 GB (adaptive wins)"

@@ -62,6 +62,60 @@ def test_memory_that_stays_behind_is_not_needed_again() -> None:
     assert world.booked() == 60 * MB, "100 MB more than the 40 that stayed would not have fitted"
 
 
+@pytest.mark.parametrize("beside", [-5, 13])
+def test_memory_beside_an_engine_is_expected_with_the_next_step(beside: int) -> None:
+    """The pages of libraries go with an engine that does not count them; pages shared with others stay."""
+    world = World(1000, FakeResident("asr", 0, 100))
+    world.probe.base = 100 * MB
+    expected = []
+    for _ in range(3):
+        asr = world.heat("asr")
+        asr.before_step = lambda: setattr(world.probe, "base", world.probe.base - beside * MB)
+        record = world.governor.step_down(asr, Rung.COLD, "idle")
+        assert record is not None
+        expected.append(record.expected)
+    assert expected == [100 * MB, (100 + beside) * MB, (100 + beside) * MB]
+
+
+@pytest.mark.parametrize(("next_takes", "expected"), [(110, 123), (90, 103), (60, 60), (200, 200)])
+def test_a_step_predicts_only_one_of_about_its_size(next_takes: int, expected: int) -> None:
+    world = World(1000, FakeResident("asr", 0, 100))
+    world.probe.base = 100 * MB
+    asr = world.heat("asr")
+    asr.before_step = lambda: setattr(world.probe, "base", world.probe.base - 13 * MB)
+    world.governor.step_down(asr, Rung.COLD, "idle")
+    asr.before_step = lambda: None
+    asr.takes = type(asr.takes)(private=next_takes * MB)
+    record = world.governor.step_down(world.heat("asr"), Rung.COLD, "idle")
+    assert record is not None
+    assert record.expected == expected * MB
+
+
+def test_an_inexact_step_predicts_nothing() -> None:
+    world = World(1000, FakeResident("asr", 0, 100), FakeResident("llm", 0, 100, 5))
+    asr = world.heat("asr")
+    world.heat("llm")
+    asr.before_step = lambda: setattr(world.probe, "base", 90 * MB)
+    reservation = world.governor.reserve(world.residents["llm"])
+    world.governor.step_down(asr, Rung.COLD, "idle")
+    world.governor.release(reservation)
+    asr.before_step = lambda: None
+    record = world.governor.step_down(world.heat("asr"), Rung.COLD, "idle")
+    assert record is not None
+    assert record.expected == 100 * MB
+
+
+def test_a_step_that_leaves_memory_behind_is_a_warning_each_time(caplog: pytest.LogCaptureFixture) -> None:
+    """An earlier step that kept memory is no excuse for the next one."""
+    world = World(1000, FakeResident("asr", 0, 100))
+    for _ in range(2):
+        asr = world.heat("asr")
+        asr.before_step = lambda: setattr(world.probe, "base", world.probe.base + 15 * MB)
+        with caplog.at_level(logging.WARNING):
+            world.governor.step_down(asr, Rung.COLD, "idle")
+    assert len(caplog.records) == 2
+
+
 def test_two_missing_megabytes_log_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     world = World(1000, FakeResident("tts", 0, 3))
     tts = world.heat("tts")

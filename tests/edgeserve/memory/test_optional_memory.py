@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from support.cases import each
 from support.memory import POLICY, FakeResident, ThriftyResident, World, readings
 
 from edgeserve.engine import Rung
@@ -34,7 +34,7 @@ def asked(
     return excess(optional, Need("llm", "llm", amount), residents, readings(total=0, available=0), limit, policy)
 
 
-@pytest.mark.parametrize(
+@each(
     ("title", "amount", "others", "given_up"),
     [
         ("it all fits", Amount(private=599), (), 0),
@@ -54,7 +54,7 @@ def test_the_accelerators_own_memory_decides() -> None:
     assert asked(400, Amount(private=100, device=700), device=None) == 201, "unified: the machine's memory"
 
 
-@pytest.mark.parametrize(
+@each(
     ("share", "amount", "device", "given_up"),
     [
         (0.4, Amount(private=500), None, 0),

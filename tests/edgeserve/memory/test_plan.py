@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.cases import each
 from support.memory import POLICY, readings
 
 from edgeserve.engine import Rung
@@ -38,7 +39,7 @@ def ask(amount: Amount, *others: Occupancy, usable: int = 1000, policy: Any = PO
     return plan(need, residents, readings(total=0, available=0), limit(usable, **settings), NOW, policy)
 
 
-@pytest.mark.parametrize(
+@each(
     ("title", "others", "verdict", "steps"),
     [
         ("nothing else is there", [], Verdict.ADMIT, ()),

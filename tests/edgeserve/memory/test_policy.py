@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from support.cases import each
 
 from edgeserve.errors import ConfigError
 from edgeserve.memory.policy import MemoryPolicy, read_policy
@@ -24,7 +25,7 @@ def test_the_defaults_are_the_reference_documents_numbers() -> None:
     assert policy.max_new_tokens == 4096
 
 
-@pytest.mark.parametrize(
+@each(
     ("variable", "text", "field", "value"),
     [
         ("ENABLE_MEMORY_GOVERNOR", "false", "enabled", False),
@@ -53,7 +54,7 @@ def test_the_file_is_read_without_variables() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("table", "environ", "expected"),
     [
         ({"max_percent": 90}, {}, r"models\.toml: \[memory\] max_percent = 90: expected a number from 0\.05 to 1"),

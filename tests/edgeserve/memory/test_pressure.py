@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.memory import readings
 
 from edgeserve.engine import Rung
@@ -24,7 +25,7 @@ POLICY = MemoryPolicy()
 NOW = 1000.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("percent", "level"),
     [
         (0, Level.LOW),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.cases import each
 from support.memory import POLICY, FakeResident, ThriftyResident, World, world_at
 
 from edgeserve.engine import Footprint, Rung
@@ -16,7 +17,7 @@ from edgeserve.memory.governor import Governor
 from edgeserve.units import MB
 
 
-@pytest.mark.parametrize(
+@each(
     ("percent", "idle", "rung"),
     [
         (59, 1000, Rung.HOT),

@@ -8,8 +8,9 @@ import pytest
 from support.memory import FakeResident, World, world_at
 
 from edgeserve.engine import Footprint, Rung
+from edgeserve.engine_abilities import RemotePart
 from edgeserve.system.readings import Accelerator
-from edgeserve.units import GB
+from edgeserve.units import GB, MB
 
 STATS = {
     *("cuda_available", "total_mb", "free_mb", "used_mb", "used_percent", "allocated_mb"),
@@ -102,6 +103,32 @@ def test_models() -> None:
         2,
     )
     assert (asr["location"], asr["rung"], asr["memory_mb"]) == ("disk", "cold", 0.0)
+
+
+class SpreadResident(FakeResident):
+    """A model with a part on another machine."""
+
+    remote_parts = (RemotePart("box2:50052", 12, 700 * MB),)
+
+
+def test_parts_on_other_machines_are_listed_and_count_nowhere_else() -> None:
+    world = World(1000, SpreadResident("llm", 300, 100), FakeResident("asr", 0, 50))
+    before = world.governor.stats()["allocated_mb"]
+    part = {"node": "box2:50052", "model_name": "fake-llm", "layers": 12, "memory_mb": 700}
+    assert world.governor.stats()["nodes"] == [part]
+    assert [one["nodes"] for one in world.governor.models()] == [[part], []]
+    world.heat("llm")
+    assert world.governor.stats()["allocated_mb"] == 400
+    assert before == 0
+
+
+def test_a_split_model_has_the_room_that_idle_models_leave() -> None:
+    world = World(1000, FakeResident("llm", 0, 10), FakeResident("asr", 0, 50), FakeResident("tts", 0, 70))
+    world.heat("asr")
+    world.heat("tts")
+    free = world.governor.room(world.residents["llm"].spec)
+    world.residents["tts"].pinned = True
+    assert free - world.governor.room(world.residents["llm"].spec) == 70 * MB
 
 
 def test_offloaded() -> None:

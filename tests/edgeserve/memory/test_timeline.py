@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
+from support.examples import examples
 from support.gates import Clock
 
 from edgeserve.memory import timeline as rings
@@ -50,7 +51,7 @@ def test_a_listener_reads_the_past_and_then_each_sample() -> None:
     assert last.models == {"llm": None}
 
 
-@pytest.mark.parametrize(("past", "numbers"), [(0, [3]), (1, [2, 3]), (1.5, [2, 3]), (2, [1, 2, 3]), (99, [1, 2, 3])])
+@each(("past", "numbers"), [(0, [3]), (1, [2, 3]), (1.5, [2, 3]), (2, [1, 2, 3]), (99, [1, 2, 3])])
 def test_as_much_of_the_past_as_is_asked_for(past: float, numbers: list[int]) -> None:
     world = World()
     for number in (1, 2, 3):
@@ -130,7 +131,7 @@ MODELS = st.dictionaries(st.sampled_from("abcd"), st.builds(held, st.integers(0,
 STEPS = st.lists(st.one_of(MODELS, st.integers(1, 5)), max_size=60)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(STEPS)
 def test_whoever_reads_when_knows_what_was_written(steps: list[dict[str, Held] | int]) -> None:
     """Small rings, so that listeners fall behind. A step writes a sample, or lets the listener read some."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from support.cases import each
 from support.contract import ask
 from support.gates import Clock, CountingGovernor, Held, Mailbox, engine_of, run
 from support.server import serving, small_pool, until
@@ -39,7 +40,7 @@ ENGINES: Mapping[Job, dict[str, float]] = {
 CHAINS: Mapping[str, tuple[Job, ...]] = {"speak": ("llm", "asr")}
 
 
-@pytest.mark.parametrize(
+@each(
     ("request_", "kind"),
     [
         (ChatRequest(prompt="hello"), "chat"),
@@ -148,7 +149,7 @@ def test_a_model_may_leave_while_it_is_to_be_heated_ahead() -> None:
 
         gates = dict(pool.gates)
         pool.gates = Gates(gates)
-        lease = Lease(gates["tts"], pool.deliveries, pool._heat_ahead)
+        lease = Lease(gates["tts"], pool.deliveries, pool.ahead.begun)
         gates["tts"].acquire()
         assert [event async for event in lease.run(SpeakRequest("hello"))]
         pool.gates = gates

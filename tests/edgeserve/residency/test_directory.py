@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from support.cases import each
 
 from edgeserve.engine import ModelSpec
 from edgeserve.jobs import CHAT, Job
@@ -29,7 +29,7 @@ SERVED = directory(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "jobs", "found"),
     [
         ("", CHAT, "llm"),
@@ -90,7 +90,7 @@ def test_a_model_that_left_is_not_found() -> None:
     assert changed.find("", CHAT) == "b"
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "found"),
     [
         ("big:latest", "big"),
@@ -110,7 +110,7 @@ def test_the_whole_name_wins_over_a_shorter_one() -> None:
     assert both.find("llama:latest", CHAT) == "llama:latest"
 
 
-@pytest.mark.parametrize(
+@each(
     ("served", "jobs", "found"),
     [
         (SERVED, CHAT, "llm"),  # the job's own table
@@ -127,7 +127,7 @@ def test_the_clear_default_stands_in(served: Directory, jobs: tuple[Job, ...], f
     assert served.stand_in(jobs) == found
 
 
-@pytest.mark.parametrize(
+@each(
     ("jobs", "found"),
     [(("vision",), "eyes"), (("asr",), None), (("tts",), None), (("tts", "vision"), "eyes"), (CHAT, None)],
 )

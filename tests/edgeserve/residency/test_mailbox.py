@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 
 from edgeserve.errors import Busy
 from edgeserve.messages import (
@@ -38,7 +39,7 @@ def sound(size: int) -> AudioEvent:
     return AudioEvent(bytes(size), 24_000)
 
 
-@pytest.mark.parametrize(
+@each(
     ("event", "more"),
     [
         (sound(1000), 1000),

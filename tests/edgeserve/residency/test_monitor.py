@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gates import Clock, CountingGovernor, Mailbox, engine_of, make_gate
+from support.cases import each
+from support.gates import Clock, CountingGovernor, Mailbox, engine_of, fake_spec, make_gate
 from support.server import until
 
 from edgeserve.clients import Client
 from edgeserve.engine import Rung
+from edgeserve.hosts.process_host import ProcessHost
+from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import Job
 from edgeserve.messages import SpeakRequest
-from edgeserve.residency.monitor import IdlePolicy, Monitor, rung_when_idle
+from edgeserve.named import make_engine
+from edgeserve.processes.spawner import Spawner
+from edgeserve.residency.host import Host
+from edgeserve.residency.monitor import IdlePolicy, Monitor, mapped_at_start, rung_when_idle
 
 POLICY = IdlePolicy(warm_after=60, idle_timeout=300)
 
 
-@pytest.mark.parametrize(
+@each(
     ("job", "rung", "idle", "expected"),
     [
         ("llm", Rung.HOT, 59, Rung.HOT),
@@ -73,6 +81,33 @@ def test_long_idle_engines_drop_their_prefix_cache() -> None:
     assert governor.dropped == ["llm"]
 
 
+@pytest.mark.parametrize(
+    ("isolation", "files", "mapped"),
+    [
+        ("thread", ("a", "a"), {"llm", "vision"}),
+        ("process", ("a", "a"), {"llm"}),
+        ("process", ("a", "b"), {"llm", "vision"}),
+        ("process", (None, None), {"llm", "vision"}),
+    ],
+)
+def test_a_second_worker_of_one_file_waits_for_its_first_request(
+    isolation: str, files: tuple[str | None, ...], mapped: set[str]
+) -> None:
+    jobs: tuple[Job, ...] = ("llm", "vision")
+    specs = [
+        dataclasses.replace(fake_spec(job), files={"model": Path(file)} if file else {})
+        for job, file in zip(jobs, files, strict=True)
+    ]
+    governor: Any = CountingGovernor()
+    hosts: list[Host] = [
+        ThreadHost(make_engine(one), governor)
+        if isolation == "thread"
+        else ProcessHost(make_engine(one), Spawner(), governor)
+        for one in (*specs, fake_spec("asr"))
+    ]
+    assert mapped_at_start(hosts) == mapped
+
+
 def test_an_idle_timeout_below_warm_after_still_closes() -> None:
     assert rung_when_idle("asr", Rung.HOT, 5, IdlePolicy(warm_after=60, idle_timeout=5)) is Rung.COLD
     assert rung_when_idle("llm", Rung.HOT, 5, IdlePolicy(warm_after=60, idle_timeout=5)) is Rung.WARM
@@ -96,7 +131,7 @@ def test_idle_engines_step_down_one_after_the_other() -> None:
     assert [step[2] for step in governor.steps] == ["idle"] * 3
 
 
-@pytest.mark.parametrize(
+@each(
     ("job", "rung", "idle", "keep_alive", "expected"),
     [
         ("llm", Rung.HOT, 0, 0, Rung.WARM),

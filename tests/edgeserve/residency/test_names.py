@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from support.cases import each
 
 from edgeserve.jobs import CHAT, Job
 from edgeserve.residency.names import jobs_of, spellings
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "read"),
     [
         ("", []),
@@ -31,7 +31,7 @@ def test_a_name_of_slashes_has_few_readings() -> None:
     assert len(list(spellings("/".join("x" * 512)))) == 3
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "jobs"),
     [
         ("whisper-1", ("asr",)),

@@ -208,7 +208,7 @@ def test_one_engine_does_not_wait_for_another() -> None:
 
 def test_start_maps_what_is_mapped_and_preloads_what_is_asked() -> None:
     async def test(pool: Pool) -> None:
-        await pool.start(preload=["tts"])
+        await pool.ahead.start(preload=["tts"])
         assert {job: pool.rung(job) for job in pool.configured} == {
             "llm": Rung.WARM,
             "vision": Rung.WARM,

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.contract import ask
 from support.examples import examples
 from support.gates import BATCHING_FAKES, Clock, Held, Mailbox, engine_of, fake_spec, gate_of
@@ -19,7 +20,7 @@ from support.server import until
 
 from edgeserve.clients import Client
 from edgeserve.errors import Busy, Cancelled
-from edgeserve.messages import Request
+from edgeserve.messages import LONG_CHARS, Request, TextRequest
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.queue import Queue
 from edgeserve.residency.rounds import Place
@@ -148,6 +149,34 @@ def test_preparing_goes_round_too() -> None:
     assert order == [works[0], other, *works[1:]]
 
 
+def test_long_texts_are_prepared_beside_the_others_in_turns_of_their_own() -> None:
+    queue = Queue(threading.Condition())
+    long = TextRequest(text="x" * (LONG_CHARS + 1))
+    works = [Work(long, lambda item: None, place=Place(ADA)) for _ in range(2)]
+    other, short = (Work(one, lambda item: None, place=Place(BOB)) for one in (long, TextRequest(text="short")))
+    for work in [*works, other, short]:
+        queue.add(work)
+    assert queue.arriving() is short
+    assert queue.arriving(long_texts=True) is works[0]
+    assert queue.arrive(works[0])
+    assert queue.arriving(long_texts=True) is other, "clients take turns"
+    assert queue.withdraw(other)
+    assert queue.withdraw_last([ADA.groups]) is works[1]
+    assert queue.arriving(long_texts=True) is None
+
+
+@pytest.mark.parametrize(("request_", "long"), [
+    (TextRequest(text="x" * LONG_CHARS), False),
+    (TextRequest(text="x" * (LONG_CHARS + 1)), True),
+    (TextRequest(tokens=(1,) * (LONG_CHARS + 1)), True),
+    (TextRequest(chat=ask("x" * LONG_CHARS)), False),
+    (TextRequest(chat=ask("x" * (LONG_CHARS + 1))), True),
+    (ask("x" * (LONG_CHARS + 1)), False),
+])  # fmt: skip
+def test_which_texts_are_long(request_: Request, long: bool) -> None:
+    assert Work(request_, lambda item: None).is_long_text is long
+
+
 def test_cancelled_in_preparation_it_was_the_turn_of_its_client() -> None:
     """Else a client that cancels each request as it is prepared would keep the only thread."""
     queue = Queue(threading.Condition())
@@ -241,7 +270,7 @@ class Lock(threading.Condition):
         return super().__enter__()
 
 
-@pytest.mark.parametrize(
+@each(
     "look",
     [
         iter,

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from support.cases import each
 from support.memory import FakeResident, World
 
 from edgeserve.device import AllocatorMemory, DeviceMemory
@@ -20,7 +21,7 @@ from edgeserve.units import GB, MB
 CARD = DeviceMemory("cuda", 8 * GB, 5 * GB)
 
 
-@pytest.mark.parametrize(
+@each(
     ("devices", "held", "expected"),
     [
         ((), 9, Accelerator()),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from support.cases import each
 
 from edgeserve.system.beside import beside
 
 
-@pytest.mark.parametrize(
+@each(
     ("others", "now", "threads"),
     [(0.0, 2, 2), (0.4, 2, 2), (0.6, 2, 1), (1.0, 2, 1), (1.0, 1, 1), (0.4, 1, 1), (0.2, 1, 2), (5.0, 2, 1)],
 )

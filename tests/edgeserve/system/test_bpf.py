@@ -6,6 +6,7 @@ import errno
 
 import pytest
 from support.bpf_machine import ALLOWED, verdict
+from support.cases import each
 
 from edgeserve.system.bpf import Rule, assemble, is_in, is_not_in, is_null
 
@@ -22,7 +23,7 @@ PROGRAM = assemble(HERE, NEWEST, unknown=errno.ENOSYS, foreign=errno.EPERM, rule
 HIGH = 1 << 32
 
 
-@pytest.mark.parametrize(
+@each(
     ("number", "arguments", "error"),
     [
         (0, (), ALLOWED),

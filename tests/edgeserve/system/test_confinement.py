@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -156,3 +157,46 @@ except OSError as error:
 def test_an_abort_still_ends_the_process_with_its_signal() -> None:
     """abort() signals the process itself, and the server reads the signal in the exit status."""
     assert run("confine(Confinement()); os.abort()").returncode == -signal.SIGABRT
+
+
+SOCKETS = """
+import errno, socket
+there, other, own = map(int, sys.argv[2:])
+ports = {"connect": (there,)} if sys.argv[1] == "connect" else {"listen": own}
+done = confine(Confinement(**ports))
+
+def attempt(call, *arguments):
+    try:
+        with call(*arguments):
+            return "done"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+def connected(port):
+    made = socket.socket()
+    made.connect(("127.0.0.1", port))
+    return made
+
+def bound(port):
+    made = socket.socket()
+    made.bind(("127.0.0.1", port))
+    made.listen()
+    return made
+
+bounded = "landlock" in done.on and int(done.on["landlock"].split()[-1]) >= 4
+print(attempt(connected, there), attempt(connected, other))
+print(attempt(bound, own), attempt(bound, 0), bounded, "seccomp" in done.on)
+"""
+
+
+@pytest.mark.parametrize("may", ["connect", "listen"])
+def test_a_process_connects_to_the_named_port_or_listens_on_its_own_and_nothing_else(may: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as there, socket.create_server(("127.0.0.1", 0)) as other:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            own = free.getsockname()[1]
+        done = run(SOCKETS, may, there.getsockname()[1], other.getsockname()[1], own)
+    connects, others, listens, elsewhere, bounded, filtered = done.stdout.split()
+    refused = "EACCES" if bounded == "True" else "done"
+    never = "EPERM" if filtered == "True" else refused
+    assert (connects, others) == (("done", refused) if may == "connect" else (never, never)), done.stderr
+    assert (listens, elsewhere) == (("done", refused) if may == "listen" else (never, never)), done.stderr

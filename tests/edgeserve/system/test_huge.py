@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.cases import each
 
 from edgeserve.system import huge, libc
 from edgeserve.units import MB
@@ -26,7 +27,7 @@ def test_anonymous_ranges_are_writable_and_have_no_name() -> None:
     assert list(huge.anonymous(MAPS)) == [(0x1000, 0x3000), (0xB000, 0xC000)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("now", "known", "new"),
     [
         ([(10, 20)], [], [(10, 20)]),

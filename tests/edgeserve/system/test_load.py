@@ -35,10 +35,10 @@ def test_cores_that_the_kernel_does_not_list_have_no_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("everyone", "own", "others"), [(2.0, 2.0, 0.0), (3.0, 2.0, 0.5), (2.0, 0.0, 1.0), (1.9, 2.0, 0.0)]
+    ("everyone", "own", "others"), [(1.0, 1.0, 0.0), (1.5, 1.0, 0.5), (1.0, 0.0, 1.0), (0.9, 1.0, 0.0)]
 )
 def test_others_take_what_this_process_did_not(everyone: float, own: float, others: float) -> None:
-    before, after = Times(10.0, 100.0, 50.0), Times(12.0, 100.0 + everyone, 50.0 + own, running=8)
+    before, after = Times(10.0, 100.0, 50.0), Times(10.0 + load.LONG, 100.0 + everyone, 50.0 + own, running=8)
     assert load.others_between(before, after) == pytest.approx(others)
 
 
@@ -46,9 +46,15 @@ def test_others_take_what_this_process_did_not(everyone: float, own: float, othe
     ("seconds", "running", "others"),
     [(load.LONG, 0, 1.5), (60.0, 0, 0.0), (60.0, 1, 1.0), (60.0, 2, 1.5)],
 )
-def test_after_a_pause_only_what_still_runs_is_beside_us(seconds: float, running: int, others: float) -> None:
-    before, after = Times(0.0, 0.0, 0.0), Times(seconds, 1.5 * seconds, 0.0, running)
+def test_after_a_long_call_only_what_still_runs_is_beside_us(seconds: float, running: int, others: float) -> None:
+    before, after = Times(0.0, 0.0, 0.0), Times(seconds, 2.5 * seconds, seconds, running)
     assert load.others_between(before, after) == pytest.approx(others)
+
+
+@pytest.mark.parametrize(("running", "others"), [(0, 0.0), (1, None), (2, None)])
+def test_a_load_in_a_pause_tells_nothing_of_now(running: int, others: float | None) -> None:
+    """The program that worked then may be gone, and the one that runs may only pass the request on."""
+    assert load.others_between(Times(0.0, 0.0, 0.0), Times(60.0, 90.0, 0.6, running)) == others
 
 
 @pytest.mark.parametrize(("text", "running"), [("procs_running 3\n", 2), ("procs_running 0\n", 0), (TEXT, 0)])
@@ -101,10 +107,19 @@ def test_a_moment_tells_nothing_and_counts_for_the_next_reading(machine: Machine
     assert neighbours.read() == pytest.approx(0.105, abs=0.02)
 
 
+def test_a_load_that_is_gone_counts_in_the_mean(machine: Machine) -> None:
+    neighbours = machine.neighbours()
+    machine.run(30.0, own=1.0, others=0.5)
+    assert neighbours.past() == pytest.approx(0.5, abs=0.01)
+    machine.run(30.0, own=1.0, others=0.5)
+    assert neighbours.read() == 0, "nobody runs beside us any more"
+
+
 def test_a_system_without_counters_tells_nothing(tmp_path: Path) -> None:
     neighbours = Neighbours(tmp_path / "none", lambda: 0.0, lambda: 0.0)
     assert neighbours.read() is None
     assert neighbours.read() is None
+    assert neighbours.past() == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts in /proc/stat")

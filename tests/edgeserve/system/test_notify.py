@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.cases import each
 
 from edgeserve.system.notify import Notifier
 
@@ -51,7 +52,7 @@ def test_a_manager_that_has_gone_is_a_line_in_the_log(tmp_path: Path, caplog: py
     assert "systemd was not told READY=1" in caplog.text
 
 
-@pytest.mark.parametrize(
+@each(
     ("variables", "seconds"),
     [
         ({"WATCHDOG_USEC": "30000000"}, 30),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.bpf_machine import ALLOWED, verdict
@@ -68,12 +71,32 @@ WITH_ACCELERATOR: list[tuple[str, tuple[int, ...], int]] = [
 ]
 
 
-def judge(machine: str, name: str, arguments: tuple[int, ...], accelerator: bool) -> int | None:
+CONNECTING: list[tuple[str, tuple[int, ...], int]] = [
+    ("socket", (AF_INET, STREAM), ALLOWED),
+    ("socket", (AF_INET, DATAGRAM), errno.EPERM),
+    ("socket", (AF_UNIX, STREAM), errno.EPERM),
+    ("connect", (3, A_PATH), ALLOWED),
+    ("bind", (3, A_PATH), errno.EPERM),
+    ("listen", (3, 1), errno.EPERM),
+    ("execve", (A_PATH,), errno.EPERM),
+]
+LISTENING: list[tuple[str, tuple[int, ...], int]] = [
+    ("socket", (AF_INET, STREAM | CLOEXEC), ALLOWED),
+    ("socket", (AF_INET, DATAGRAM), errno.EPERM),
+    ("bind", (3, A_PATH), ALLOWED),
+    ("listen", (3, 1), ALLOWED),
+    ("accept", (3,), ALLOWED),
+    ("connect", (3, A_PATH), errno.EPERM),
+    ("execve", (A_PATH,), errno.EPERM),
+]
+
+
+def judge(machine: str, name: str, arguments: tuple[int, ...], allowed: Mapping[str, Any]) -> int | None:
     """The verdict on a call; None where the architecture lacks the call."""
     number = syscalls.NUMBERS[name][list(syscalls.ARCHITECTURES).index(machine)]
     if number is None:
         return None
-    program = seccomp.program(machine, PID, accelerator=accelerator)
+    program = seccomp.program(machine, PID, allowed)
     return verdict(program, number, *arguments, architecture=syscalls.ARCHITECTURES[machine])
 
 
@@ -83,8 +106,19 @@ def test_the_verdict_on_each_call(machine: str, accelerator: bool) -> None:
     driver = {name for name, _, _ in WITH_ACCELERATOR}
     cases = [case for case in JUDGED if not accelerator or case[0] not in driver]
     cases += WITH_ACCELERATOR if accelerator else []
-    found = [(name, arguments, judge(machine, name, arguments, accelerator)) for name, arguments, _ in cases]
+    allowed = seccomp.DRIVER if accelerator else seccomp.NOBODY
+    found = [(name, arguments, judge(machine, name, arguments, allowed)) for name, arguments, _ in cases]
     assert found == cases
+
+
+@pytest.mark.parametrize("machine", syscalls.ARCHITECTURES)
+@pytest.mark.parametrize(("allowed", "cases"), [(seccomp.CLIENT, CONNECTING), (seccomp.LISTENER, LISTENING)])
+def test_a_process_that_connects_does_not_listen_and_the_other_way_round(
+    machine: str, allowed: Mapping[str, Any], cases: list[tuple[str, tuple[int, ...], int]]
+) -> None:
+    number = list(syscalls.ARCHITECTURES).index(machine)
+    there = [case for case in cases if syscalls.NUMBERS[case[0]][number] is not None]
+    assert [(name, given, judge(machine, name, given, allowed)) for name, given, _ in there] == there
 
 
 @pytest.mark.parametrize("machine", syscalls.ARCHITECTURES)
@@ -95,7 +129,7 @@ def test_every_call_of_the_table_is_refused_or_bounded(machine: str) -> None:
     passed = [
         name
         for name in syscalls.NUMBERS
-        if judge(machine, name, bounded_otherwise.get(name, strange), accelerator=False) == ALLOWED
+        if judge(machine, name, bounded_otherwise.get(name, strange), seccomp.NOBODY) == ALLOWED
     ]
     assert passed == []
     assert set(seccomp.judged(PID)) == set(syscalls.NUMBERS)
@@ -109,7 +143,7 @@ def test_the_filter_fits_the_kernel_and_the_jumps() -> None:
 
 @pytest.mark.parametrize(("name", "bits"), [("armv7l", 1 << 31), ("aarch64", 1 << 31), ("riscv64", 1 << 63)])
 def test_a_machine_without_a_table_has_no_filter(name: str, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: name)
+    monkeypatch.setattr("os.uname", lambda: SimpleNamespace(machine=name))
     monkeypatch.setattr("sys.maxsize", bits - 1)
     with pytest.raises(OSError, match=name) as caught:
         seccomp.check()

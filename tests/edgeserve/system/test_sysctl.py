@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.cases import each
 
 from edgeserve.system import sysctl
 from edgeserve.system.readings import SystemPressure
@@ -41,7 +42,7 @@ def test_another_text_is_refused() -> None:
         parse("sysctl: unknown oid 'hw.memsize'\n")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "level"),
     [
         (RECORDED, SystemPressure.NORMAL),
@@ -55,7 +56,7 @@ def test_pressure_level(text: str, level: SystemPressure) -> None:
     assert pressure(parse(text)) is level
 
 
-@pytest.mark.parametrize(
+@each(
     ("total", "recommended"),
     [
         # Published values of mx.device_info()["max_recommended_working_set_size"]: M1, macOS 13.7; M4 Pro; a 64 GB

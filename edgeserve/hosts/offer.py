@@ -1,0 +1,108 @@
+"""This machine's memory for models of other machines: the process of ``edgeserve rpc-worker``, and its life."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from edgeserve.errors import EngineFailure
+from edgeserve.hosts.restarts import Restarts
+from edgeserve.memory.budget import budget
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.named import find
+from edgeserve.processes.child import Child, ended
+from edgeserve.processes.launcher import Launcher
+from edgeserve.processes.rights import NULL, absolute, runtime_paths
+from edgeserve.splits import asking
+from edgeserve.system.confinement import Confinement, confine
+from edgeserve.system.probe import Probe
+from edgeserve.units import MB
+
+log = logging.getLogger("edgeserve.process")
+
+ENTRY = "edgeserve.hosts.offer:main"
+SERVER = "edgeserve.engines.llama.rpc_worker:serve"
+READY = 60.0
+"""Seconds that the process has until it answers."""
+LOOK = 0.1
+"""Seconds between two looks whether it does."""
+BESIDE = 256 * MB
+"""Bytes that the kernel grants beside the offer: the interpreter, stacks of threads, and messages under way."""
+LONGEST_WORDS = 4096
+
+
+def main(connection: socket.socket, arguments: dict[str, Any]) -> None:
+    """The entry of the process. Its last words go through ``connection``."""
+    host, port, policy = arguments["host"], arguments["port"], MemoryPolicy(**arguments["policy"])
+    size = arguments["bytes"]
+    read = absolute(runtime_paths())
+    confine(Confinement(read=read, devices=(NULL,), listen=port, data_bytes=size + BESIDE))
+    probe = Probe(override_mb=policy.override_memory_mb)
+    try:
+        find(SERVER)(f"{host}:{port}", size, lambda: budget(probe.read_quick(), policy).usable)
+    except EngineFailure as error:
+        connection.sendall(error.message.encode()[:LONGEST_WORDS])
+        raise SystemExit(1) from error
+
+
+class Offering:
+    """Keeps a process that offers ``size`` bytes at "host:port". ``pause`` waits for so many seconds."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        endpoint: str,
+        size: int,
+        policy: MemoryPolicy,
+        *,
+        pause: Callable[[float], object] = lambda seconds: threading.Event().wait(seconds),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.endpoint = endpoint
+        self._launcher = launcher
+        host, _, port = endpoint.rpartition(":")
+        self._arguments = {"host": host, "port": int(port), "bytes": size, "policy": dataclasses.asdict(policy)}
+        self._pause = pause
+        self._clock = clock
+        self._restarts = Restarts("rpc-worker", clock)
+
+    def begin(self) -> Child:
+        """Start the process, and wait until it answers. Raises EngineFailure with the reason why it does not."""
+        child = self._launcher.launch(ENTRY, self._arguments, "rpc-worker")
+        until = self._clock() + READY
+        while child.wait(LOOK) is None:
+            try:
+                asking.ask(self.endpoint)
+            except EngineFailure as error:
+                if self._clock() > until:
+                    child.close()
+                    raise EngineFailure(f"the worker does not answer after {READY:g} s: {error.message}") from error
+            else:
+                return child
+        words = _last_words(child) or f"the worker {ended(child.exit)}"
+        child.close()
+        raise EngineFailure(words)
+
+    def keep(self, child: Child) -> None:
+        """Start the process again each time that it has ended. Returns only by an exception."""
+        while True:
+            with child:
+                code = child.wait()
+            self._restarts.note()
+            seconds = self._restarts.left()
+            log.error("the worker %s; it starts again in %.0f s", ended(code), seconds)
+            self._pause(seconds)
+            child = self.begin()
+
+
+def _last_words(child: Child) -> str:
+    child.socket.settimeout(LOOK)
+    try:
+        return child.socket.recv(LONGEST_WORDS).decode(errors="replace")
+    except OSError:
+        return ""
