@@ -1,19 +1,22 @@
-"""Attendants of the server: they are told when it is ready, once a second while it runs, and when it ends."""
+"""Attendants of the server: they are told when it is ready, once a second while it runs, and while it ends."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeserve.activity import Activity
 from edgeserve.announcement import Announcement
 from edgeserve.errors import ConfigError
+from edgeserve.models.served import ServedList
 from edgeserve.system.notify import Notifier
 
 if TYPE_CHECKING:
+    from edgeserve.keys.ring import Keyring
     from edgeserve.tls.certificate import Certificate
     from edgeserve.tls.self_signed import SelfSigned
 
@@ -37,6 +40,9 @@ class Attendant:
 
     async def end(self) -> None:
         """The server accepts no more requests. Idempotent."""
+
+    def drained(self) -> None:
+        """No answer is under way any more, and nobody looks at the server again. Idempotent."""
 
 
 class Systemd(Attendant):
@@ -81,6 +87,43 @@ class IdleExit(Attendant):
             self._ended = True
             log.info("nobody asked for %g s: the server ends (idle_exit)", self._seconds)
             server.end_idle()
+
+
+class Revocation(Attendant):
+    """Reads the file of keys again when it changes, so that silent connections end with their key."""
+
+    def __init__(self, ring: Keyring) -> None:
+        self._ring = ring
+
+    def look(self, server: Activity) -> None:
+        self._ring.look()
+
+
+class Served(Attendant):
+    """Keeps the list of served models in the store, so that no other process removes them. ``folders``: their names."""
+
+    def __init__(self, root: Path, folders: Callable[[], Iterable[str]]) -> None:
+        self._list = ServedList(root)
+        self._folders = folders
+        self._fails = False
+
+    async def begin(self) -> None:
+        self._keep()
+
+    def look(self, server: Activity) -> None:
+        self._keep()
+
+    def _keep(self) -> None:
+        if self._fails:
+            return
+        try:
+            self._list.keep(self._folders())
+        except OSError as error:  # a store that this process may only read
+            self._fails = True
+            log.info("other processes are not told which models are in use: %s", error)
+
+    def drained(self) -> None:
+        self._list.end()
 
 
 class Renewal(Attendant):

@@ -21,15 +21,9 @@ from uvicorn.server import Server as UvicornServer
 from edgeserve import activation, app, conversations, exposure, logs
 from edgeserve.activity import Activity, Used
 from edgeserve.assembly import assemble
-from edgeserve.attendants import Attendant
+from edgeserve.attendants import Attendant, Revocation, Served
 from edgeserve.config import Config, ServerSettings
-from edgeserve.connections import (
-    LOOK_SECONDS,
-    Connections,
-    Patience,
-    most,
-    raise_descriptors,
-)
+from edgeserve.connections import LOOK_SECONDS, Connections, Patience, most, raise_descriptors
 from edgeserve.doorway import make_doorway
 from edgeserve.ending import LastResort
 from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
@@ -43,8 +37,10 @@ from edgeserve.protocols.uvicorn_config import uvicorn_config
 from edgeserve.residency.pool import Pool
 from edgeserve.system import heap, turns
 from edgeserve.system.hangup import has_terminal
+from edgeserve.system.signals import handled
 
 if TYPE_CHECKING:
+    from edgeserve.keys.ring import Keyring
     from edgeserve.tls.certificate import Certificate
 
 log = logging.getLogger("edgeserve.server")
@@ -82,10 +78,7 @@ def serve(
     Raises ConfigError for an address that cannot be bound, and for one that needs a key; and the errors of building
     and mapping the engines.
     """
-    logs.configure(config.server.log_level, config.server.log_format)
-    for line in exposure.warnings(config):
-        log.warning("%s", line)
-    turns.shorten()
+    _begin(config)
     pool, assembly = assemble(config, store)
     conversations.sweep(pool.configured.values())
     means = Means(store, assembly.hosts, read or (lambda: config))
@@ -93,23 +86,42 @@ def serve(
     connections = Connections(most(config.server.max_connections, raise_descriptors()))
     patience = Patience(write=config.server.write_timeout)
     with contextlib.ExitStack() as stack:
-        listeners = activation.listeners(environ) or [listen(config.server.host, config.server.port)]
-        for one in listeners:
-            stack.enter_context(contextlib.closing(one))
-        ring = app.keyring(config, store)
-        for one in listeners:
-            check_open(one.getsockname()[0], locked=ring.required, insecure=insecure)
-        preload = [model for model, settings in config.models.items() if settings.preload]
+        listeners = _listeners(config, environ, stack)
+        ring = _ring(config, store, listeners, insecure=insecure)
         application = app.build(config, pool, means, collecting(os.environ), ring)
         doorway = make_doorway(config, store, listeners[0], environ)  # behind the check of the names that it certifies
         server = Server(
-            application, pool, config.server.drain_seconds, preload, connections, patience, doorway.certificate
+            application, pool, config.server.drain_seconds, config.preload, connections, patience, doorway.certificate
         )
-        server.attendants = doorway.attendants
+        server.attendants = *doorway.attendants, Revocation(ring), Served(store.root, application.state.manager.folders)
         server.ports = stack.enter_context(further(config, application.state, insecure=insecure))
         server.on_ready = lambda: on_ready(address(listeners[0], doorway.scheme))
         asyncio.run(server.serve(sockets=listeners))
     return 0 if server.started else 128 + server.ended_by
+
+
+def _begin(config: Config) -> None:
+    """Prepare the process: its log, and short turns of its threads."""
+    logs.configure(config.server.log_level, config.server.log_format)
+    for line in exposure.warnings(config):
+        log.warning("%s", line)
+    turns.shorten()
+
+
+def _listeners(config: Config, environ: Mapping[str, str], stack: contextlib.ExitStack) -> list[socket.socket]:
+    """The sockets of systemd, else one on the configured address; the stack closes them. Raises ConfigError."""
+    listeners = activation.listeners(environ) or [listen(config.server.host, config.server.port)]
+    for one in listeners:
+        stack.enter_context(contextlib.closing(one))
+    return listeners
+
+
+def _ring(config: Config, store: Store, listeners: Sequence[socket.socket], *, insecure: bool) -> Keyring:
+    """The keys of the server. Raises ConfigError where other machines could use the server without one."""
+    ring = app.keyring(config, store)
+    for one in listeners:
+        check_open(one.getsockname()[0], locked=ring.required, insecure=insecure)
+    return ring
 
 
 class Server(UvicornServer):
@@ -184,7 +196,7 @@ class Server(UvicornServer):
 
     async def _map(self) -> None:
         """Map the models. A signal meanwhile gives the load up. Raises the errors of mapping."""
-        mapping = asyncio.ensure_future(self._pool.start(self._preload))
+        mapping = asyncio.ensure_future(self._pool.ahead.start(self._preload))
         while not (await asyncio.wait([mapping], timeout=LOOK_SECONDS_AT_START))[0]:
             if self.should_exit:
                 self._last_resort.arm(END_SECONDS)
@@ -207,10 +219,7 @@ class Server(UvicornServer):
                     log.exception("%s could not look at the server", type(one).__name__)
 
     def _on_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log one line when a connection cannot be accepted.
-
-        asyncio tries again each second, and would log each attempt with a traceback.
-        """
+        """One line when a connection cannot be accepted. asyncio tries each second, and would log a traceback each time."""
         error = context.get("exception")
         if isinstance(error, OSError) and error.errno in NO_RESOURCES:
             log.warning("a connection cannot be accepted: %s; %d are open", error.strerror, len(self.connections))
@@ -236,6 +245,8 @@ class Server(UvicornServer):
         self._last_resort.disarm()
         if self._looking is not None:
             self._looking.cancel()
+        for attendant in self.attendants:
+            attendant.drained()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal drains the server. Ctrl-C during the drain cuts all answers; one more kills the process."""
@@ -283,9 +294,5 @@ class Server(UvicornServer):
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             handlers[signal.SIGHUP] = self.handle_hangup
         self._terminal = has_terminal()
-        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-        try:
+        with handled(handlers):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

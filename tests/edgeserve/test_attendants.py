@@ -13,9 +13,11 @@ import pytest
 from support.gates import Clock
 from support.server import fake_pool, serving, until
 
-from edgeserve.attendants import Attendant, IdleExit, Renewal, Systemd
+from edgeserve import server
+from edgeserve.attendants import Attendant, IdleExit, Renewal, Served, Systemd
 from edgeserve.connections import Patience
 from edgeserve.errors import ConfigError
+from edgeserve.models.served import own_name
 from edgeserve.system.notify import Notifier
 
 
@@ -158,3 +160,41 @@ def test_the_certificate_is_looked_at_each_time_and_its_end_each_hour(caplog: py
     until(lambda: "the certificate is not renewed: openssl is gone" in caplog.text)
     assert (files.looks, files.renewals) == (5, 1)
     assert threading.get_ident() not in files.threads, "openssl takes its time, and the event loop waits for nobody"
+
+
+def test_the_served_models_are_listed_while_the_server_runs(tmp_path: Path) -> None:
+    folders = {"hibari"}
+    one, work = Served(tmp_path, lambda: folders), Work()
+    asyncio.run(one.begin())
+    (path,) = tmp_path.iterdir()
+    assert path.read_text() == "hibari\n"
+    folders.add("mine")
+    one.look(work)  # type: ignore[arg-type]
+    assert path.read_text() == "hibari\nmine\n"
+    one.drained()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_list_stays_until_the_last_answer_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server looks at its attendants during the drain, too."""
+    monkeypatch.setattr(server, "LOOK_SECONDS", 0.02)
+    body = {"messages": [{"role": "user", "content": "word " * 20}], "stream": True}
+    pool = fake_pool(["llm"], delay=0.05)
+    with serving(pool, attendants=[Served(tmp_path, lambda: ["hibari"])], drain_seconds=30) as running:
+        with running.client.stream("POST", "/v1/chat/completions", json=body) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            running.server.should_exit = True
+            until(lambda: not running.server.servers or not running.server.servers[0].is_serving())
+            during = {path.name for _ in lines for path in tmp_path.iterdir()}
+    assert during == {own_name()}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_without_writing_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one, work = Served(tmp_path / "nowhere", lambda: ["hibari"]), Work()
+    with caplog.at_level("INFO"):
+        asyncio.run(one.begin())
+        one.look(work)  # type: ignore[arg-type]
+        one.drained()
+    assert caplog.text.count("not told which models are in use") == 1
