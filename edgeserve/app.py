@@ -90,6 +90,7 @@ def build(
     application.state.pool = pool
     application.state.manager = manager
     application.state.monitor = monitor
+    application.state.ring = ring
     application.state.llamacpp_metrics = config.server.llamacpp_metrics
     application.state.begin_end = lambda: parts.used("pulls", lambda pulls: pulls.stop(0))
     application.state.limits = limits

@@ -7,6 +7,7 @@ codes (docs/configuration.md): 0 success, 1 failure, 2 wrong usage or settings, 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import signal
@@ -17,7 +18,7 @@ from typing import Any
 import edgeserve
 from edgeserve.commands import Call, PoolBuilder, doors, model_arguments, server_arguments, work_arguments
 from edgeserve.commands.arguments import DEVICES, Parser
-from edgeserve.commands.cluster_arguments import add_cluster
+from edgeserve.commands.cluster_arguments import add_cluster, add_rpc_worker
 from edgeserve.errors import ConfigError, EdgeserveError, NotConfigured
 from edgeserve.jobs import INFO
 from edgeserve.system import streams
@@ -83,6 +84,7 @@ def fail(error: Exception, *, debug: bool) -> int:
     return 2 if isinstance(error, ConfigError | NotConfigured) else 1
 
 
+@functools.cache  # a program, such as a test, may run several commands
 def make_parser() -> Parser:
     parser = Parser(prog="edgeserve", description="Chat, vision, transcription and speech with local models.")
     parser.add_argument("--version", action="version", version=f"edgeserve {edgeserve.__version__}")
@@ -94,6 +96,7 @@ def make_parser() -> Parser:
     for added in (doors.key, doors.qr, doors.health, doors.service):
         added(commands, _command)
     add_cluster(commands, _command)
+    add_rpc_worker(commands, _command)
     return parser
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from edgeserve.clients import LOOPBACK, client_of
 from edgeserve.credentials import with_credentials
 from edgeserve.errors import ConfigError
-from edgeserve.jobs import ALL_JOBS, INFO, MODELS, Job
+from edgeserve.jobs import ALL_JOBS, INFO, MODELS, NODES, Job
 from edgeserve.memory.policy import MemoryPolicy, read_policy
 from edgeserve.model_settings import Isolation, ModelSettings, check_names, options_of, pays, read_models, starter
 from edgeserve.setting_values import shorten
@@ -109,8 +109,18 @@ class Config:
     source: str = "defaults"
     written: Source = NO_FILE
 
+    @property
+    def preload(self) -> list[str]:
+        """The models that are loaded before the server accepts requests."""
+        return [model for model, settings in self.models.items() if settings.preload]
+
     def isolated(self, settings: ModelSettings) -> bool:
-        """Whether the engine of a model of these settings lives in a process of its own."""
+        """Whether the engine of a model of these settings lives in a process of its own.
+
+        llama.cpp ends the process when it loses one of the ``nodes``.
+        """
+        if settings.options.get(NODES):
+            return True
         chosen = [one for one in (settings.isolation, self.server.isolation) if one != "auto"]
         return chosen[0] == "process" if chosen else pays(settings.job)
 

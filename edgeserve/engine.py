@@ -26,12 +26,14 @@ from edgeserve.messages import (
     AudioEvent,
     ChatEvent,
     ChatRequest,
+    DiarizeRequest,
     EmbeddingEvent,
     EmbedRequest,
     RerankEvent,
     RerankRequest,
     SlotEvent,
     SlotRequest,
+    SpeakerEvent,
     SpeakRequest,
     TextEvent,
     TextRequest,
@@ -263,6 +265,15 @@ class SpeechToText(Engine, Protocol):
         """Segments as they become certain, then one TranscriptEnd. Requires hot.
 
         Yields None after a while without an event: other answers may have their turn.
+        """
+        ...
+
+
+class Diarizer(Engine, Protocol):
+    def diarize(self, request: DiarizeRequest, cancel: Cancel) -> Iterator[SpeakerEvent | None]:
+        """The stretches of all speakers in order, disjoint, after the whole audio was heard. Requires hot.
+
+        Yields None after a while without an event, as ``transcribe`` does.
         """
         ...
 

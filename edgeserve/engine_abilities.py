@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from edgeserve.messages import ChatRequest, EmbedRequest, RerankRequest, TextRequest
 from edgeserve.slots import SlotRequest, SlotState
+from edgeserve.splits.plan import Sizes
 
 
 @runtime_checkable
@@ -96,12 +97,14 @@ class Access:
         write  folders to read and write, with all below; a missing one is made before the engine opens
         tidy   folders whose files may be listed and removed, with all below, but not read; made as those of write
         gpu    the engine may use a GPU, where there is one
+    ports  TCP ports of other machines that the engine connects to
     """
 
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
     tidy: tuple[Path, ...] = ()
     gpu: bool = False
+    ports: tuple[int, ...] = ()
 
 
 @runtime_checkable
@@ -110,6 +113,50 @@ class Declaring(Protocol):
 
     def access(self) -> Access:
         """Any thread, any rung; reads no file."""
+        ...
+
+
+@runtime_checkable
+class Splitting(Protocol):
+    """An engine whose model lies on several machines: this one, and those of its ``nodes`` behind it. Optional."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Workers on other machines, as "host:port"."""
+        ...
+
+    def contexts(self) -> tuple[int, ...]:
+        """Sizes of the context in tokens, the preferred one first: what does not fit with one may with the next."""
+        ...
+
+    def sizes(self, context: int) -> Sizes:
+        """Memory of the parts with a context of so many tokens. Reads the model's header. Raises EngineFailure."""
+        ...
+
+    def place(self, endpoints: Sequence[str], layers: Sequence[int], context: int) -> None:
+        """Place the layers for the next way up to hot: ``layers`` of this machine, then of each of ``endpoints``.
+
+        An endpoint is "address:port".
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePart:
+    """Layers of a model that a worker on another machine holds now, and their bytes there."""
+
+    node: str
+    layers: int
+    size: int
+
+
+@runtime_checkable
+class Spread(Protocol):
+    """An engine as its server sees it, whose model may lie on several machines. Optional."""
+
+    @property
+    def remote_parts(self) -> tuple[RemotePart, ...]:
+        """The parts on other machines; none below hot. Any thread."""
         ...
 
 

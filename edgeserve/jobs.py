@@ -12,7 +12,7 @@ from typing import Literal
 
 from edgeserve.units import GB
 
-Job = Literal["llm", "vision", "asr", "tts", "embedding", "rerank"]
+Job = Literal["llm", "vision", "asr", "tts", "embedding", "rerank", "speaker"]
 
 MLX_WHISPER = "edgeserve.engines.asr.mlx:MlxSpeechToText"
 ENCODERS: Mapping[Job, str] = MappingProxyType(
@@ -53,6 +53,7 @@ class JobInfo:
         stand_ins     jobs whose engines answer its requests where this job has no model
         optional      a server without a model for the job does not list the job
         switch_bytes  free memory that a switch to this engine waits for at most; None: all that the engine needs
+        split         import string of the engine whose later layers lie on other machines; empty without one
         expected      import string of the function that expects a model's memory from the catalogue's figures
     """
 
@@ -80,6 +81,7 @@ class JobInfo:
     optional: bool = False
     switch_bytes: int | None = None
     expected: str = ""
+    split: str = ""
 
     def runtime(self, engine: str) -> str:
         """The package of an engine's runtime."""
@@ -103,6 +105,7 @@ _LLM = JobInfo(
     request="ChatRequest",
     method="chat",
     engine="edgeserve.engines.llama.chat:LlamaChat",
+    split="edgeserve.engines.llama.split:LlamaSplit",
     options="edgeserve.engines.llama.options:LlamaOptions",
     expected="edgeserve.engines.llama.expected:footprint",
     package="llama-cpp-python",
@@ -208,7 +211,24 @@ _RERANK = JobInfo(
     optional=True,
 )
 
-_ALL = (_LLM, _VISION, _ASR, _TTS, _EMBEDDING, _RERANK)
+_SPEAKER = JobInfo(
+    "speaker",
+    words="telling speakers apart",
+    kind="diarize",
+    request="DiarizeRequest",
+    method="diarize",
+    engine="edgeserve.engines.asr.speakers.onnx:OnnxDiarizer",
+    options="edgeserve.engines.asr.speakers.options:SpeakerOptions",
+    expected="edgeserve.engines.asr.speakers.expected:footprint",
+    package="onnxruntime",
+    variable="SPEAKER_MODEL",
+    example="resemblyzer",
+    companions={"vad": "silero-vad"},
+    optional=True,
+    switch_bytes=10 * GB,
+)
+
+_ALL = (_LLM, _VISION, _ASR, _TTS, _EMBEDDING, _RERANK, _SPEAKER)
 INFO: Mapping[Job, JobInfo] = MappingProxyType({one.name: one for one in _ALL})
 
 ALL_JOBS: tuple[Job, ...] = tuple(INFO)
@@ -219,6 +239,8 @@ CHAT: tuple[Job, ...] = tuple(job for job, one in INFO.items() if one.answers)
 VECTORS: tuple[Job, ...] = ("embedding", *INFO["embedding"].stand_ins)
 """Jobs whose engines make vectors, the best first."""
 PICTURES: tuple[Job, ...] = tuple(job for job, one in INFO.items() if one.pictures)
+NODES = "nodes"
+"""The option of a model whose later layers lie on other machines: their workers."""
 MODELS = "models"
 """The table of models.toml whose tables, [models.NAME], each serve one more model."""
 

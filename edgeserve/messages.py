@@ -24,7 +24,9 @@ from edgeserve.sound import PIECE_SECONDS as PIECE_SECONDS
 from edgeserve.sound import Audio as Audio
 from edgeserve.sound import Pcm as Pcm
 from edgeserve.speech import AudioEvent as AudioEvent
+from edgeserve.speech import DiarizeRequest as DiarizeRequest
 from edgeserve.speech import SegmentEvent as SegmentEvent
+from edgeserve.speech import SpeakerEvent as SpeakerEvent
 from edgeserve.speech import SpeakRequest as SpeakRequest
 from edgeserve.speech import TranscribeEvent as TranscribeEvent
 from edgeserve.speech import TranscribeRequest as TranscribeRequest
@@ -242,6 +244,10 @@ class RerankEvent:
     cut: bool = False
 
 
+LONG_CHARS = 8192
+"""Characters, or tokens, that a model reads in some 10 ms."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextRequest:
     """Text to show as a language model reads it; the model answers nothing.
@@ -260,6 +266,13 @@ class TextRequest:
     parse_special: bool = True
     pieces: bool = False
 
+    @property
+    def is_long(self) -> bool:
+        """Whether reading takes long enough to delay the preparation of other requests: 10 ms and more."""
+        said = self.chat.messages if self.chat is not None else ()
+        texts = len(self.text or "") + sum(len(one.text) for one in said)
+        return texts > LONG_CHARS or len(self.tokens) > LONG_CHARS
+
 
 @dataclass(frozen=True, slots=True)
 class TextEvent:
@@ -271,5 +284,7 @@ class TextEvent:
     context: int = 0
 
 
-Request = ChatRequest | EmbedRequest | RerankRequest | TranscribeRequest | SpeakRequest | SlotRequest | TextRequest
-Event = ChatEvent | EmbeddingEvent | RerankEvent | TranscribeEvent | AudioEvent | SlotEvent | TextEvent
+SpeechRequest = TranscribeRequest | DiarizeRequest | SpeakRequest
+SpeechEvent = TranscribeEvent | SpeakerEvent | AudioEvent
+Request = ChatRequest | EmbedRequest | RerankRequest | SpeechRequest | SlotRequest | TextRequest
+Event = ChatEvent | EmbeddingEvent | RerankEvent | SpeechEvent | SlotEvent | TextEvent

@@ -67,6 +67,7 @@ class Makers:
             "places": self._places,
             "listeners": self._listeners,
             "sound_turns": self._sound_turns,
+            "first_sounds": self._first_sounds,
             "responses": self._responses,
             "pulls": self._pulls,
             "sound_files": self._sound_files,
@@ -99,6 +100,11 @@ class Makers:
         from edgeserve.talk.pace import Turns
 
         return Turns()
+
+    def _first_sounds(self) -> Any:
+        from edgeserve.talk.first_sounds import FirstSounds
+
+        return FirstSounds()
 
     def _responses(self) -> Any:
         from edgeserve.api.responses.store import ResponseStore

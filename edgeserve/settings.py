@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -107,6 +106,8 @@ class Source:
     @staticmethod
     def _holds(lines: Sequence[str], table: str, name: str | None) -> bool | None:
         """Whether these lines set a key of a table. None: the lines end within a value."""
+        import tomllib
+
         try:
             document = tomllib.loads("\n".join(lines))
         except ValueError:

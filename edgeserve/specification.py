@@ -12,7 +12,7 @@ from edgeserve.conversations import STATES
 from edgeserve.engine import Adapter, ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.fit import tuned
-from edgeserve.jobs import INFO, PICTURES, Job, table_of
+from edgeserve.jobs import INFO, NODES, PICTURES, Job, table_of
 from edgeserve.missing import find_all
 from edgeserve.model_settings import ModelSettings
 from edgeserve.models.folder import expanded
@@ -58,7 +58,7 @@ def spec(config: Config, store: Store, model: str, settings: ModelSettings, stor
     return ModelSpec(
         job=job,
         name=stored.name if model == job else model,
-        engine=_engine_for(job, stored),
+        engine=INFO[job].split if options.get(NODES) else _engine_for(job, stored),
         files=files,
         device=settings.device,
         threads=threads or None,

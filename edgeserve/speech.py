@@ -10,7 +10,10 @@ from edgeserve.sound import Audio
 
 @dataclass(frozen=True, slots=True)
 class TranscribeRequest:
-    """Speech to write down. ``language`` is an ISO 639-1 code or None. ``translate`` asks for English text."""
+    """Speech to write down. ``language`` is an ISO 639-1 code or None. ``translate`` asks for English text.
+
+    ``words_required``: a model that gives no times of words refuses ``word_timestamps``; else it leaves them out.
+    """
 
     audio: Audio = field(repr=False)
     language: str | None = None
@@ -18,6 +21,7 @@ class TranscribeRequest:
     temperature: float = 0.0
     word_timestamps: bool = False
     translate: bool = False
+    words_required: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,26 @@ class TranscriptEnd:
 
 
 TranscribeEvent = SegmentEvent | TranscriptEnd
+
+
+@dataclass(frozen=True, slots=True)
+class DiarizeRequest:
+    """Speech whose speakers to tell apart. ``references``: a recording of each known speaker alone."""
+
+    audio: Audio = field(repr=False)
+    references: tuple[Audio, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakerEvent:
+    """One stretch of one speaker; times in seconds from the start of the audio.
+
+    ``speaker``: number of a reference; from their count on, an unknown speaker, numbered in the order of appearance.
+    """
+
+    start: float
+    end: float
+    speaker: int
 
 
 @dataclass(frozen=True, slots=True)

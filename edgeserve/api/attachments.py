@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 
 from starlette.requests import Request
 
 from edgeserve.api import models
 from edgeserve.api.content import Pending
+from edgeserve.api.data_url import decoded
 from edgeserve.api.documents import reader
 from edgeserve.api.documents.reader import Documents, is_pdf, plain_text
 from edgeserve.api.limits import limits_of
 from edgeserve.api.pictures.request import ATTACHMENT, Pictures
 from edgeserve.api.presence import leashed, watching
 from edgeserve.api.sound.recording import checked_audio
-from edgeserve.errors import InvalidRequest
 from edgeserve.media.leash import Leash
 from edgeserve.messages import ImagePart, SegmentEvent, TextPart, TranscribeRequest
 from edgeserve.residency.pool import Pool
@@ -39,7 +38,7 @@ class Attachments:
         if one.address.startswith(ATTACHMENT):
             data = self._pictures.part(one.address.removeprefix(ATTACHMENT), one.param)
         else:
-            data = await leashed(self._request.receive, reader.CHECKS, lambda leash: _decoded(one.address, one.param))
+            data = await leashed(self._request.receive, reader.CHECKS, lambda leash: decoded(one.address, one.param))
         return TextPart(await self._heard(data, one.param)) if one.kind == "sound" else await self._file(data, one)
 
     def check_used(self) -> None:
@@ -70,14 +69,3 @@ class Attachments:
 
         read = await leashed(self._request.receive, reader.CHECKS, text)
         return TextPart(f"{one.name}:\n{read}\n" if one.name else read)
-
-
-def _decoded(address: str, param: str) -> bytes:
-    """The bytes in a data URL, or in base64. Raises InvalidRequest."""
-    head, comma, text = address.partition(",")
-    if comma and not (head.startswith("data:") and head.endswith(";base64")):
-        raise InvalidRequest(f"{param}: expected base64, or data:TYPE;base64,…", param=param)
-    try:
-        return base64.b64decode(text if comma else head, validate=True)
-    except ValueError as error:  # of binascii, and for characters beyond ASCII
-        raise InvalidRequest(f"{param}: the data are not base64: {error}", param=param) from None

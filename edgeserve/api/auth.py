@@ -6,13 +6,15 @@ import contextlib
 import functools
 import ipaddress
 from collections.abc import Awaitable, Callable, Iterator
+from urllib.parse import unquote_to_bytes
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from edgeserve import clients
 from edgeserve.api import failures
+from edgeserve.api.admission import guarded
 from edgeserve.api.origin import SAFE, Rules
 from edgeserve.api.web.public import is_public
 from edgeserve.clients import LOOPBACK, Client
@@ -25,9 +27,11 @@ ASKED = ("http", "websocket")
 BESIDE = (b"x-api-key", b"api-key")
 """Headers that hold a key alone: Anthropic's, and Azure's."""
 OFFERED = "openai-insecure-api-key."
-"""Beginning of the sub-protocol that holds the key of a browser's WebSocket, which can send no header."""
-REVOKED = 1008
-"""Close code of a WebSocket: a violation of policy (RFC 6455, 7.4.1)."""
+"""Beginning of the sub-protocol that holds the key of a browser's WebSocket, which can send no header.
+
+The key stands there as it is, or percent-encoded (RFC 3986, 2.1): a sub-protocol takes no "/" and no "=".
+"""
+NO_KEY = "no key or a wrong one; send Authorization: Bearer <key>, or x-api-key: <key>"
 KEY = "edgeserve.key"
 """Key in a request's scope: the group of clients with the same API key (``Key.group``)."""
 GRANT = "edgeserve.grant"
@@ -42,7 +46,7 @@ class Door:
 
     def __init__(self, app: ASGIApp, ring: Keyring, rules: Rules) -> None:
         self._ring = ring
-        self._locked, self._open = KeyRequired(app, ring), SameSite(app, rules)
+        self._locked, self._open = KeyRequired(app, ring), SameSite(app, rules, ring)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ASKED:
@@ -69,12 +73,10 @@ class KeyRequired:
             if scope["type"] in ASKED and scope["path"] not in OPEN and not is_public(scope):
                 key = self._ring.find(keys(scope))
                 if key is None:
-                    text = "no key or a wrong one; send Authorization: Bearer <key>, or x-api-key: <key>"
-                    await _refuse(Unauthorized(text), scope, receive, send)
+                    await _refuse(Unauthorized(self._ring.problem or NO_KEY), scope, receive, send)
                     return
                 scope[KEY], scope[GRANT] = key.group, key
-                if scope["type"] == "websocket":
-                    receive = self._while_in_force(key, receive, send)
+                receive, send = held.enter_context(guarded(self._ring, key, scope, receive, send))
                 if scope["type"] == "websocket" or scope["method"] not in SAFE:
                     counted = self._ring.pace(key).request()
             try:
@@ -85,42 +87,31 @@ class KeyRequired:
             with _serving(scope):
                 await self._app(scope, receive, send)
 
-    def _while_in_force(self, key: Key, receive: Receive, send: Send) -> Receive:
-        """The messages of a WebSocket, which would outlive its key for as long as its client likes.
-
-        The first message after the key was revoked ends it.
-        """
-
-        async def following() -> Message:
-            message = await receive()
-            self._ring.look()
-            if message["type"] != "websocket.receive" or self._ring.has(key):
-                return message
-            await send({"type": "websocket.close", "code": REVOKED, "reason": "the key was revoked"})
-            return {"type": "websocket.disconnect", "code": REVOKED}
-
-        return following
-
 
 class SameSite:
     """The check without a key: ``Host`` names this server, and no foreign page asks for a change (``Rules``)."""
 
-    def __init__(self, app: ASGIApp, rules: Rules) -> None:
+    def __init__(self, app: ASGIApp, rules: Rules, ring: Keyring) -> None:
         self._app = app
         self._rules = rules
+        self._ring = ring
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ASKED and (why := self._rules.refusal(scope)):
             await _refuse(Forbidden(why), scope, receive, send)
             return
-        with _serving(scope):
+        if scope["type"] not in ASKED:
             await self._app(scope, receive, send)
+            return
+        with guarded(self._ring, None, scope, receive, send) as (hear, tell), _serving(scope):
+            await self._app(scope, hear, tell)
 
 
 def keys(scope: Scope) -> list[bytes]:
     """The keys that came with a request, whether right or wrong."""
-    offered = scope.get("subprotocols") or ()
-    found = [one.removeprefix(OFFERED).encode("latin-1", "replace") for one in offered if one.startswith(OFFERED)]
+    offered = [one.removeprefix(OFFERED) for one in scope.get("subprotocols") or () if one.startswith(OFFERED)]
+    found = [one.encode("latin-1", "replace") for one in offered]
+    found += [unquote_to_bytes(one) for one in offered if "%" in one]
     for name, value in scope["headers"]:
         scheme, _, given = value.strip().partition(b" ")
         if name in BESIDE:

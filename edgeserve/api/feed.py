@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from edgeserve.api import admin, sse
+from edgeserve.api.admission import ADMISSION, Admission
 from edgeserve.api.auth import client_of
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import limits_of
@@ -50,10 +51,11 @@ async def feed(request: Request) -> Response:
     listeners: Places = request.app.state.listeners
     with contextlib.ExitStack() as held:
         mine = held.enter_context(listeners.one(client_of(request.scope)))
-        return EventStream(_events(request.app.state.pool, asked.past, mine), held.pop_all().close)
+        admission: Admission = request.scope[ADMISSION]
+        return EventStream(_events(request.app.state.pool, asked.past, mine, admission), held.pop_all().close)
 
 
-async def _events(pool: Pool, past: int, mine: Place) -> AsyncGenerator[bytes, None]:
+async def _events(pool: Pool, past: int, mine: Place, admission: Admission) -> AsyncGenerator[bytes, None]:
     timeline, woken = pool.governor.timeline, Woken()
     place, shown = timeline.place(past), -1
     with timeline.listening(woken.wake):
@@ -67,14 +69,18 @@ async def _events(pool: Pool, past: int, mine: Place) -> AsyncGenerator[bytes, N
             if shown != timeline.changes:
                 shown = timeline.changes
                 yield sse.event({"type": "models", "models": await admin.model_rows(pool)})
-            if pool.ending:
-                yield sse.event({"type": "end", "reason": "the server is shutting down"})
-                return
-            if mine.lost.is_set():
-                yield sse.event({"type": "end", "reason": "another client has this place: all are taken"})
+            if why := _end(pool, mine, admission):
+                yield sse.event({"type": "end", "reason": why})
                 return
             if not await woken.wait():
                 yield PING
+
+
+def _end(pool: Pool, mine: Place, admission: Admission) -> str:
+    """Why the feed ends now; empty where it goes on."""
+    if pool.ending:
+        return "the server is shutting down"
+    return "another client has this place: all are taken" if mine.lost.is_set() else admission.over
 
 
 def _sample(timeline: Timeline, point: Point) -> list[Any]:

@@ -21,6 +21,7 @@ async def health(request: Request) -> Response:
         {
             "status": "failing" if failing else "ok",
             "failing": failing,
+            "keys": request.app.state.ring.problem or "ok",
             "version": edgeserve.__version__,
             "engines": {
                 job: bool(pool.directory.of([job])) for job in ALL_JOBS if job in JOBS or pool.directory.of([job])

@@ -158,6 +158,8 @@ class Form(Record):
 
     MEDIA = "multipart/form-data"
     NULLS = False
+    PART_BYTES: ClassVar[int] = 1 << 20
+    """Bytes of one field of text at most."""
 
     @classmethod
     def file_name(cls) -> str:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from edgeserve.messages import FinishEvent
+from edgeserve.messages import FinishEvent, PromptEvent
 
 
 class Timings:
@@ -27,9 +27,14 @@ class Timings:
         if self._first is None:
             self._first = self._clock()
 
-    def elapsed(self) -> float:
-        """Milliseconds since the turn began; 0 before it."""
-        return 0.0 if self._begun is None else round(1000 * (self._clock() - self._begun), 3)
+    def progress(self, event: PromptEvent) -> dict[str, Any]:
+        """llama-server's ``prompt_progress``: tokens, and milliseconds since the turn began."""
+        return {
+            "total": event.tokens,
+            "cache": event.cached_tokens,
+            "processed": event.cached_tokens + event.computed_tokens,
+            "time_ms": 0.0 if self._begun is None else round(1000 * (self._clock() - self._begun), 3),
+        }
 
     def told(self, finish: FinishEvent) -> dict[str, Any]:
         """The figures at the end of the answer; llama-server's names, milliseconds."""

@@ -116,7 +116,7 @@ async def read_upload(request: Request, record: type[F]) -> F:
 
     Raises InvalidRequest.
     """
-    async with _parsed(request) as form:
+    async with _parsed(request, max_part_size=record.PART_BYTES) as form:
         name = record.file_name()
         upload = _the_file(form, name)
         values: dict[str, Any] = {}

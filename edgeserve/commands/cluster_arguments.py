@@ -16,6 +16,16 @@ def add_cluster(commands: Any, add: AddCommand) -> None:
         one(inner, add)
 
 
+def add_rpc_worker(commands: Any, add: AddCommand) -> None:
+    text = "offer this machine's memory for models that another machine splits"
+    parser = add(commands, "rpc-worker", "rpc_worker:rpc_worker", text)
+    parser.add_argument(
+        "--host", required=True, metavar="ADDRESS", help="IPv4 address of this machine in a private network"
+    )
+    parser.add_argument("--port", type=int, default=50052, help="port to listen on (50052)")
+    parser.add_argument("--memory-mb", type=positive, metavar="N", help="memory to offer (the server's budget)")
+
+
 def _status(commands: Any, add: AddCommand) -> None:
     parser = add(commands, "status", "cluster:status", "show the memory, pressure and models of all nodes")
     parser.add_argument("nodes", nargs="*", metavar="NODE", help="address of a node, such as box2:8080")

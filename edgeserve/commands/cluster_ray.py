@@ -9,37 +9,39 @@ import os
 import secrets
 import stat
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from edgeserve.cluster.peers import Peer, read_peer
-from edgeserve.commands import Call
+from edgeserve.cluster.peers import Peer, bracketed, read_peer
+from edgeserve.commands import Call, supply
 from edgeserve.errors import ConfigError, EdgeserveError
+from edgeserve.processes.interpreter import module_command
 from edgeserve.settings import ENV_PREFIX
 
 TOKEN_FILE = "cluster-token"  # noqa: S105 - the name of a file
 START_SECONDS = 180.0
 """Longest time for Ray to start, and for the first node to serve."""
 HEAD = json.dumps({"edgeserve_head": 1})
-RAY = [sys.executable, "-m", "ray.scripts.scripts"]
+RAY = module_command("ray.scripts.scripts")
 
 
 def start(call: Call) -> int:
     """Start the head of a cluster on this machine, and the door and the first node on it."""
     _need_ray()
     args, key = call.args, call.environ.get(f"{ENV_PREFIX}API_KEY", "")
-    host, listen = _host(args.host), read_peer(args.listen or f"{args.host}:8000")
+    host = _host(args.host)
+    listen = read_peer(args.listen or f"{bracketed(host)}:8000")
     _need_key(key, host, listen)
     if args.min > args.max:
         raise ConfigError(f"--min {args.min} --max {args.max}: expected no more than --max")
     token = _private(_token(call, make=True))
+    _need_models(call)
     environ = _environ(call, token, host)
     _ray(["start", "--head", "--port", str(args.port), "--resources", HEAD, *_own(host)], environ)
     _deploy(args.port, host, listen, {"least": args.min, "most": args.max, "key": key}, environ)
     print(f"the cluster serves on {listen.url}; show it with: edgeserve cluster status --url {listen.url}")
     print(f"on the next box, with a copy of {token} and the same {ENV_PREFIX}API_KEY:")
-    print(f"  edgeserve cluster join {host}:{args.port} --host ITS_ADDRESS --token-file {token.name}")
+    print(f"  edgeserve cluster join {bracketed(host)}:{args.port} --host ITS_ADDRESS --token-file {token.name}")
     return 0
 
 
@@ -48,7 +50,9 @@ def join(call: Call) -> int:
     _need_ray()
     host, head = _host(call.args.host), read_peer(call.args.head)
     _need_key(call.environ.get(f"{ENV_PREFIX}API_KEY", ""), host)
-    environ = _environ(call, _private(_token(call, make=False)), host)
+    token = _private(_token(call, make=False))
+    _need_models(call)
+    environ = _environ(call, token, host)
     _ray(["start", "--address", head.address, *_own(host)], environ)
     print(f"{host} has joined the cluster at {head.address}")
     return 0
@@ -90,6 +94,18 @@ def _need_key(key: str, host: str, listen: Peer | None = None) -> None:
     for one in addresses:
         if not key and not _is_loopback(one):
             raise ConfigError(f"{one} can be reached by other machines: set {ENV_PREFIX}API_KEY, the same on all nodes")
+
+
+def _need_models(call: Call) -> None:
+    """Pull the configured models that are missing: the start of a replica has no time for it. Raises EdgeserveError."""
+    config = call.config()
+    store = call.store(config)
+    if not (names := supply.missing(config, store)):
+        return
+    ended_by = supply.pull(call, names)
+    if ended_by or (left := supply.missing(config, store)):
+        reason = "the pull was ended" if ended_by else f"not on this device: {', '.join(left)}"
+        raise EdgeserveError(f"{reason}; Ray was not started: `edgeserve pull {' '.join(names)}`, then start again")
 
 
 def _is_loopback(host: str) -> bool:
@@ -154,12 +170,12 @@ def _deploy(port: int, host: str, listen: Peer, plan: Mapping[str, object], envi
 
     owner = sorted({one.path.partition("{")[0] for one in ENTRIES if one.owner})
     given = {
-        "address": f"{host}:{port}",
+        "address": f"{bracketed(host)}:{port}",
         "host": listen.host.strip("[]"),
         "port": listen.port,
         "plan": {**plan, "owner": owner, "command": []},
     }
-    run_apart([sys.executable, "-m", "edgeserve.cluster.ray_deploy"], environ, "the application", json.dumps(given))
+    run_apart(module_command("edgeserve.cluster.ray_deploy"), environ, "the application", json.dumps(given))
 
 
 def run_apart(command: Sequence[str], environ: Mapping[str, str], name: str, text: str) -> None:

@@ -15,13 +15,15 @@ from edgeserve.doctor import findings as judge
 from edgeserve.doctor import machine
 from edgeserve.doctor.findings import Facts, Finding, Model
 from edgeserve.doctor.machine import Machine
-from edgeserve.errors import ConfigError, ModelMissing, NotFound, StoreError
+from edgeserve.errors import ConfigError, EdgeserveError, ModelMissing, NotFound, StoreError
 from edgeserve.fit import calibration, speed, tuning
 from edgeserve.jobs import CHAT, Job, table_of
 from edgeserve.models import catalog
 from edgeserve.models.entry import UNVERIFIED, Entry
 from edgeserve.models.folder import expanded
 from edgeserve.models.store import Store
+from edgeserve.named import make_engine
+from edgeserve.specification import spec
 from edgeserve.terminal import human_size, table
 
 
@@ -66,10 +68,22 @@ def models(config: Config, store: Store) -> Iterator[Model]:
             model = dataclasses.replace(
                 model, no_projector=f"[{table_of(name)}] mmproj = {settings.mmproj!r}: no such file"
             )
-        yield dataclasses.replace(model, configured=True, id=name)
+        yield dataclasses.replace(model, configured=True, id=name, refused=_refused(config, store, name, model))
     for entry in catalog.MODELS.values():
         if entry.name not in named and entry.job != "vad":  # pulled with every transcription model
             yield _model(entry.job, entry, store)
+
+
+def _refused(config: Config, store: Store, name: str, model: Model) -> str:
+    """The reason why the engine of a configured model refuses it, as at the start of a server; else nothing."""
+    if not model.pulled or model.trouble or model.no_projector:
+        return ""
+    settings = config.models[name]
+    try:
+        make_engine(spec(config, store, name, settings, store.find(settings.model)))
+    except EdgeserveError as error:
+        return error.message
+    return ""
 
 
 def _there(path: str) -> bool:
@@ -172,6 +186,8 @@ def _machine(one: Machine) -> Iterator[tuple[str, str]]:
     yield "disk", f"{human_size(one.disk_free)} free at {one.disk_path}"
     yield "confinement", "; ".join(f"{name} {words}" for name, words in one.confinement.items())
     yield "accelerator", "; ".join(one.accelerators) or "none found"
+    without = "llama.cpp has no RPC, which `EDGESERVE_RPC=1 make serve` installs"
+    yield "splits", "models can be split over machines" if one.splits else without
     yield "python", one.python
     cmake = one.cmake or "no cmake (pip brings one)"
     yield "compilers", f"{one.c_compiler or 'no C'}, {one.cxx_compiler or 'no C++'}, {cmake}"

@@ -22,8 +22,13 @@ def ps(call: Call) -> int:
 
 
 def models_table(models: Sequence[Row]) -> str:
-    """Rows of GET /memory/models as text; empty without models."""
-    return table(HEADS, [_row(one) for one in models]) if models else ""
+    """Rows of GET /memory/models as text, then the parts on other machines; empty without models."""
+    parts = [
+        f"{part['model_name']}: {part['layers']} layers on {part['node']}, {human_size(part['memory_mb'] * MB)}"
+        for one in models
+        for part in one.get("nodes", ())
+    ]
+    return "\n".join([table(HEADS, [_row(one) for one in models]), *parts]) if models else ""
 
 
 def _row(one: Row) -> tuple[str, ...]:

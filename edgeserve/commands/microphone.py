@@ -13,44 +13,42 @@ from typing import IO, Any, cast
 from edgeserve.errors import EngineFailure, NotSupported
 from edgeserve.sound import INPUT_SAMPLE_RATE
 
-PIECE_BYTES = INPUT_SAMPLE_RATE // 10 * 2
-"""Bytes of a tenth of a second."""
-
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program that writes int16 little-endian mono at 16 kHz to stdout until it is ended."""
+    """A program that writes int16 little-endian mono to stdout until it is ended. ``arguments`` with {rate} in Hz."""
 
     name: str
     arguments: str
 
 
 PROGRAMS = (
-    Program("parec", f"--raw --format=s16le --channels=1 --rate={INPUT_SAMPLE_RATE} --latency-msec=50"),
-    Program("arecord", f"-q -t raw -f S16_LE -c 1 -r {INPUT_SAMPLE_RATE}"),
-    Program("rec", f"-q -t raw -e signed -b 16 -L -c 1 -r {INPUT_SAMPLE_RATE} -"),
+    Program("parec", "--raw --format=s16le --channels=1 --rate={rate} --latency-msec=50"),
+    Program("arecord", "-q -t raw -f S16_LE -c 1 -r {rate}"),
+    Program("rec", "-q -t raw -e signed -b 16 -L -c 1 -r {rate} -"),
 )
 """Programs of PulseAudio, ALSA and SoX, the preferred first."""
 
 
 class Microphone:
-    """Makes recordings. Nothing is recorded outside ``recording``."""
+    """Makes recordings at ``rate`` Hz. Nothing is recorded outside ``recording``."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], rate: int = INPUT_SAMPLE_RATE) -> None:
         """Raises NotSupported where nothing can record."""
+        self._rate, self._piece = rate, rate // 10 * 2
         found = ((shutil.which(one.name, path=environ.get("PATH", "")), one) for one in PROGRAMS)
         self._path, self._program = next(((path, one) for path, one in found if path), ("", PROGRAMS[0]))
         self._device: Any = None if self._path else _sounddevice()
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[Iterator[bytes]]:
-        """Pieces of a tenth of a second, int16 little-endian mono at 16 kHz, as they come. Raises EngineFailure."""
+        """Pieces of a tenth of a second, int16 little-endian mono, as they come. Raises EngineFailure."""
         with self._by_program() if self._path else self._by_package() as pieces:
             yield pieces
 
     @contextlib.contextmanager
     def _by_program(self) -> Iterator[Iterator[bytes]]:
-        command = [self._path, *self._program.arguments.split()]
+        command = [self._path, *self._program.arguments.format(rate=self._rate).split()]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)  # noqa: S603
         stdout = cast(IO[bytes], process.stdout)
         try:
@@ -61,7 +59,7 @@ class Microphone:
             process.wait()
 
     def _read(self, process: subprocess.Popen[bytes], stdout: IO[bytes]) -> Iterator[bytes]:
-        while piece := stdout.read(PIECE_BYTES):
+        while piece := stdout.read(self._piece):
             yield piece
         raise EngineFailure(f"{self._program.name} records nothing; it ended with exit code {process.wait()}")
 
@@ -70,8 +68,8 @@ class Microphone:
         pieces: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         try:
             with self._device.RawInputStream(
-                samplerate=INPUT_SAMPLE_RATE,
-                blocksize=PIECE_BYTES // 2,
+                samplerate=self._rate,
+                blocksize=self._piece // 2,
                 channels=1,
                 dtype="int16",
                 callback=lambda data, *_: pieces.put(bytes(data)),

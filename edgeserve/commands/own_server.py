@@ -15,6 +15,7 @@ from edgeserve.commands import Call
 from edgeserve.commands.remote import URL, Server, server
 from edgeserve.commands.served import LOOK_SECONDS
 from edgeserve.errors import EdgeserveError, EngineFailure
+from edgeserve.processes.interpreter import module_command
 
 ADDRESS = re.compile(r"serves on (https?://\S+)")
 END_SECONDS = 20.0
@@ -42,7 +43,7 @@ def serving(call: Call) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def _started(call: Call) -> Iterator[str]:
-    command = [sys.executable, "-m", "edgeserve", "serve", "--host", "127.0.0.1", "--port", "0", "--wyoming", "0"]
+    command = [*module_command("edgeserve"), "serve", "--host", "127.0.0.1", "--port", "0", "--wyoming", "0"]
     command += ["--log-level", call.args.log_level or "warning"]
     command += ["--config", call.args.config] if call.args.config else []
     process = subprocess.Popen(  # noqa: S603

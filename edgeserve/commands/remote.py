@@ -5,16 +5,21 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, urlsplit
 
 from edgeserve.commands import Call
 from edgeserve.config import Config
 from edgeserve.errors import ConfigError, EdgeserveError
+from edgeserve.logs import escaped
 from edgeserve.settings import ENV_PREFIX
+
+if TYPE_CHECKING:
+    import ssl
 
 URL = f"{ENV_PREFIX}URL"
 SECONDS = 60.0
@@ -25,6 +30,8 @@ DONE = b"data: [DONE]"
 """The end of a stream in OpenAI's dialect."""
 LONGEST_LINE = 1 << 20
 """Bytes of one line of a stream."""
+ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters but those between lines and columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class Server:
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float = SECONDS) -> Any:
         """The answer's JSON. Raises EdgeserveError, with the server's own words where it answers with an error."""
         with self.open(method, path, body, seconds=seconds) as answer:
-            return _json(answer.read(), self.url)
+            return read_answer(answer.read(), self.url)
 
     def events(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float = SECONDS
@@ -51,7 +58,7 @@ class Server:
         with self.open(method, path, body, seconds=seconds) as answer:
             while line := answer.readline(LONGEST_LINE):
                 if line.startswith(b"data: ") and line.strip() != DONE:
-                    yield _json(line.removeprefix(b"data: "), self.url)
+                    yield read_answer(line.removeprefix(b"data: "), self.url)
 
     @contextlib.contextmanager
     def open(
@@ -66,9 +73,7 @@ class Server:
         """The answer as it comes. ``media``: the type of a body of bytes. Raises as ``ask``."""
         parts = urlsplit(self.url)
         with contextlib.closing(self._connection(parts, seconds)) as connection:
-            # The library writes a header in Latin-1; the server compares the bytes of UTF-8.
-            key = self.key.encode().decode("latin-1")
-            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            headers = self.headers()
             data = None
             if body is not None:
                 headers["Content-Type"] = media
@@ -82,21 +87,29 @@ class Server:
             except TimeoutError:
                 raise EdgeserveError(f"{self.url} was silent for {seconds:g} s; is the server well?") from None
             except (OSError, http.client.HTTPException) as error:
-                reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                reason = escaped(getattr(error, "strerror", None) or str(error) or type(error).__name__)
                 raise EdgeserveError(
                     f"no edgeserve answers at {self.url} ({reason}): start one with `edgeserve serve`, or name its "
                     f"address with --url or {URL}"
                 ) from error
+
+    def headers(self) -> dict[str, str]:
+        """The key. Libraries write a header in Latin-1; the server compares the bytes of UTF-8."""
+        return {"Authorization": f"Bearer {self.key.encode().decode('latin-1')}"} if self.key else {}
 
     def _connection(self, parts: SplitResult, seconds: float) -> http.client.HTTPConnection:
         """Raises EdgeserveError for a certificate to trust that cannot be read."""
         host = parts.hostname or ""
         if parts.scheme != "https":
             return http.client.HTTPConnection(host, parts.port, timeout=seconds)
-        if not self.trusted:
-            return http.client.HTTPSConnection(host, parts.port, timeout=seconds)
+        return http.client.HTTPSConnection(host, parts.port, timeout=seconds, context=self.context())
+
+    def context(self) -> ssl.SSLContext:
+        """The certificates that the server may show. Raises EdgeserveError for one that cannot be read."""
         import ssl  # for the few who ask such a server
 
+        if not self.trusted:
+            return ssl.create_default_context()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False  # the certificate itself is known
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -104,7 +117,7 @@ class Server:
             context.load_verify_locations(self.trusted)
         except OSError as error:
             raise EdgeserveError(f"{self.trusted}: the certificate of the server cannot be read: {error}") from None
-        return http.client.HTTPSConnection(host, parts.port, timeout=seconds, context=context)
+        return context
 
 
 def named_server(call: Call) -> Server | None:
@@ -163,17 +176,27 @@ def _checked(url: str) -> str:
     return url
 
 
+def _shown(value: Any) -> Any:
+    """The value with escaped control characters, which would give orders to the terminal that prints them."""
+    if isinstance(value, str):
+        return ORDERS.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    if isinstance(value, list):
+        return [_shown(one) for one in value]
+    return {_shown(name): _shown(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
 def _refusal(answer: http.client.HTTPResponse, url: str) -> EdgeserveError:
-    found = _json(answer.read(LONGEST_LINE), url)
+    found = read_answer(answer.read(LONGEST_LINE), url)
     error = found.get("error") if isinstance(found, dict) else None
     message = error.get("message") if isinstance(error, dict) else None
     if answer.status == HTTPStatus.UNAUTHORIZED:
         return EdgeserveError(f"{url}: no key or a wrong one; set {ENV_PREFIX}API_KEY to the key of the server")
-    return EdgeserveError(str(message) if message else f"{url} answered {answer.status} {answer.reason}")
+    return EdgeserveError(str(message) if message else f"{url} answered {answer.status} {escaped(answer.reason)}")
 
 
-def _json(data: bytes, url: str) -> Any:
+def read_answer(data: str | bytes | bytearray, url: str) -> Any:
+    """The JSON of an answer, whose texts a terminal may show. Raises EdgeserveError."""
     try:
-        return json.loads(data)
-    except ValueError:
+        return _shown(json.loads(data))
+    except (ValueError, RecursionError):
         raise EdgeserveError(f"{url} answered with no JSON; is it an edgeserve?") from None

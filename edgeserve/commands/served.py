@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 from edgeserve.audio.clip import Clip
 from edgeserve.audio.encode import PCM_RATE
 from edgeserve.commands import Call
-from edgeserve.commands.remote import URL, Server, server
+from edgeserve.commands.remote import URL, Server, read_answer, server
 from edgeserve.errors import EdgeserveError, NotSupported
 from edgeserve.jobs import INFO, Job
 from edgeserve.messages import (
@@ -105,7 +104,7 @@ class Served:
         route = "translations" if request.translate else "transcriptions"
         media, body = form(fields, request.audio.data)
         with self.server.open("POST", f"/v1/audio/{route}", body, media=media, seconds=WORK_SECONDS) as answer:
-            found = json.loads(answer.read())
+            found = read_answer(answer.read(), self.server.url)
         for one in found["segments"]:
             yield SegmentEvent(one["start"], one["end"], one["text"])
         yield TranscriptEnd(found["language"], found["duration"])

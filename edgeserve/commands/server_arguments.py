@@ -63,4 +63,7 @@ def _talk(commands: Any, command: AddCommand) -> None:
     parser.add_argument("--system", metavar="TEXT", help="system message of the conversation")
     parser.add_argument("--language", metavar="CODE", help="spoken language as ISO 639-1 code")
     parser.add_argument("--voice", metavar="NAME", help="voice to use (the model's default)")
+    parser.add_argument(
+        "--headphones", action="store_true", help="the microphone does not hear the answers: speech interrupts them"
+    )
     _server_options(parser)

@@ -135,7 +135,7 @@ def update(call: Call) -> int:
         return 1
     failed = [name for name in stale if not _tried(_updating(store, name))]
     if len(failed) < len(stale):
-        print("A running server uses the new files from its next start on.")
+        print("A running server goes on with the old files until it loads a model again; then it takes the new ones.")
     return 1 if failed else 0
 
 

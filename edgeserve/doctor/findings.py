@@ -33,6 +33,7 @@ class Model:
     """A model of the catalogue or the settings. ``size_bytes`` is 0 when it is unknown before the pull.
 
     ``trouble``: the reason why a pulled model cannot be used; ``no_projector``: an error about its projector.
+    ``refused``: the reason why its engine refuses a pulled model, such as a reranker without a ranking head.
     ``verified``: the model was pulled and used where edgeserve is built. ``engine``: import string of its engine;
     empty: the engine of its job. ``id`` names its table in the settings; empty: it is not configured. ``tuned``: its
     measured settings; empty for a model without forms. ``tokens``: a second that it writes; 0 where unknown.
@@ -46,6 +47,7 @@ class Model:
     configured: bool = False
     trouble: str = ""
     no_projector: str = ""
+    refused: str = ""
     verified: bool = True
     engine: str = ""
     id: str = ""
@@ -163,6 +165,8 @@ def _models(facts: Facts) -> Iterator[Finding]:
             continue
         if model.no_projector:
             yield Finding("error", model.no_projector, "name the projector's file, or a vision model of the catalogue")
+        if model.refused:
+            yield Finding("error", f"{name}: {model.refused}", "choose another model, then: edgeserve doctor")
         if model.trouble:
             fix = f"edgeserve remove {model.name} && edgeserve pull {model.name}"
             yield Finding("error", model.trouble, fix)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from edgeserve.memory.budget import budget, os_reserve
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.named import find
 from edgeserve.system import bandwidth, command, confinement, cores, cpu, sysctl
 from edgeserve.system.probe import Probe
 
@@ -22,6 +23,7 @@ RUNTIME_SECONDS = 30.0
 BANDWIDTH_ROUNDS = 10
 """A quarter of those of `edgeserve recommend`: a quick look, for a bound. A busy machine reads less."""
 
+RPC = "edgeserve.engines.llama.rpc:plugin"
 CPU_FEATURES = ("avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "amx_int8", "asimd", "asimddp", "i8mm", "sve")
 """Features that the runtimes have faster code for, as Linux names them."""
 
@@ -69,6 +71,7 @@ class Machine:
         wired_collector  macOS takes the GPU's memory back under pressure; None elsewhere
         confinement      by layer of a worker's confinement, whether the machine has it, or the reason why not
         bandwidth        bytes of memory that all cores together read in a second; 0: not measured
+        splits           llama.cpp is installed with RPC, which splits a model over machines
     """
 
     system: str
@@ -95,6 +98,7 @@ class Machine:
     runtimes: tuple[Runtime, ...]
     confinement: Mapping[str, str]
     bandwidth: float = 0.0
+    splits: bool = False
 
 
 def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> Machine:
@@ -128,6 +132,7 @@ def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> 
         runtimes=tuple(ask_runtime(name) for name in RUNTIMES),
         confinement=confinement.available(),
         bandwidth=bandwidth.measure(cores.usable(), bandwidth.size_for(memory.available), BANDWIDTH_ROUNDS),
+        splits=find(RPC)() is not None,
     )
 
 

@@ -82,6 +82,11 @@ def _hear(answer: Answer, event: messages.TranscriptEnd) -> None:
     answer.heard = event.duration
 
 
+def _tell_apart(answer: Answer, event: messages.SpeakerEvent) -> None:
+    answer.begin()
+    answer.heard = max(answer.heard, event.end)
+
+
 READERS: dict[type, Callable[[Answer, Any], None]] = {
     messages.ToolCallEvent: _call,
     messages.SegmentEvent: _call,
@@ -90,5 +95,6 @@ READERS: dict[type, Callable[[Answer, Any], None]] = {
     messages.RerankEvent: _read,
     messages.AudioEvent: _speak,
     messages.TranscriptEnd: _hear,
+    messages.SpeakerEvent: _tell_apart,
 }
 """By kind of event, tokens aside."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from edgeserve.errors import ConfigError
@@ -19,6 +20,7 @@ log = logging.getLogger("edgeserve.keys")
 
 MOST_TOKENS = 4
 """Tokens of one request that are looked at: each is compared with all keys."""
+CLOSED = "the file of keys cannot be read, so no key fits: the log of the server says why; mend the file"
 
 
 class Keyring:
@@ -36,6 +38,9 @@ class Keyring:
         self._path = path
         self._clock = clock
         self._paces: dict[Key, Pace] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self.problem = ""
+        """Why no key is in force although requests need one; empty where the file of keys could be read."""
         self._stamp = self._stamp_now()
         found = file.read(path) if path is not None else None
         self.required = bool(own) or found is not None
@@ -43,7 +48,10 @@ class Keyring:
         self._take(found or ())
 
     def look(self) -> None:
-        """Read the file again if its stamp has changed. A mistake is logged, and changes nothing."""
+        """Read the file again if its stamp has changed. A mistake is logged, and opens nothing.
+
+        The keys stay as they were. A server without keys closes, since the file was made to lock it.
+        """
         stamp = self._stamp_now()
         if self._path is None or stamp == self._stamp:
             return
@@ -51,11 +59,34 @@ class Keyring:
         try:
             found = file.read(self._path)
         except ConfigError as error:
-            log.error("the keys stay as they were: %s", error.message)
+            self._refuse(error.message)
             return
-        self.required = self.required or found is not None
+        self.required, self.problem = self.required or found is not None, ""
         self._take(found or ())
         log.info("%s: %d keys", self._path, len(found or ()))
+        self._tell()
+
+    @contextlib.contextmanager
+    def listening(self, changed: Callable[[], None]) -> Iterator[None]:
+        """Call ``changed`` after each change of the keys."""
+        self._listeners.append(changed)
+        try:
+            yield
+        finally:
+            self._listeners.remove(changed)
+
+    def _tell(self) -> None:
+        for one in tuple(self._listeners):
+            one()
+
+    def _refuse(self, mistake: str) -> None:
+        """Log a mistake in the file. Where no key was ever required, none fits from now on."""
+        if self.required and not self.problem:
+            log.error("the keys stay as they were: %s", mistake)
+            return
+        self.required, self.problem = True, CLOSED
+        log.error("the server answers nobody until the file of keys is mended: %s", mistake)
+        self._tell()
 
     def find(self, tokens: Iterable[bytes]) -> Key | None:
         """The key of the first of these tokens that has one."""

@@ -135,7 +135,7 @@ class Manager:
         for model in found.tuned:
             if model in self._pool.gates:
                 self._pool.tune(model, Terms.of(new.models[model]))
-        self._pool.chains = chains(new.models)
+        self._pool.ahead.chains = chains(new.models)
         self._pool.arrange(tuple(new.models))
         self._pool.idle.set()
         self.config = new
@@ -262,6 +262,12 @@ class Manager:
         """Gates of models with files in a folder, those that leave included."""
         gates = (*self._pool.gates.values(), *self._pool.leaving)
         return [one for one in gates if any(file.is_relative_to(folder) for file in one.spec.files.values())]
+
+    def folders(self) -> set[str]:
+        """Folders of the store with files of the models that are here, those that leave included."""
+        gates = (*self._pool.gates.values(), *self._pool.leaving)
+        files = {file for gate in gates for file in gate.spec.files.values()}
+        return {file.relative_to(self.store.root).parts[0] for file in files if file.is_relative_to(self.store.root)}
 
 
 def idle_policy(config: Config) -> IdlePolicy:

@@ -21,7 +21,9 @@ class Need:
 
 
 _HIBARI = Need("hibari", "hibari-tts")
-CONVERSIONS: Mapping[str, tuple[Need, ...]] = MappingProxyType({"whisper": (Need("onnx", "onnx"),)})
+CONVERSIONS: Mapping[str, tuple[Need, ...]] = MappingProxyType(
+    dict.fromkeys(("whisper", "ge2e"), (Need("onnx", "onnx"),))
+)
 """Packages that write the graphs, by conversion. A conversion that is not listed needs none."""
 VOICES: Mapping[str, tuple[Need, ...]] = MappingProxyType(
     {

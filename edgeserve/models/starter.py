@@ -138,4 +138,25 @@ _PIPER_JOE = Entry(
     verified=True,
 )
 
-ENTRIES = (_SMOLLM2, _WHISPER_TINY, _HIBARI, _SILERO_VAD, _PIPER_JOE)
+_RESEMBLYZER = Entry(
+    "resemblyzer",
+    "speaker",
+    "Resemblyzer's speaker encoder (GE2E): which words are of the same voice",
+    "Apache-2.0",
+    17_090_379,
+    (
+        PackageSource(
+            "Resemblyzer",
+            "0.1.4",
+            "8f12eb2f1a9982d32e8db7856de754709b59c93a77bcf0ff536584b619a9dd1f",
+            {"checkpoint": "resemblyzer/pretrained.pt"},
+        ),
+    ),
+    {"checkpoint": "39373b86598fa3da9fcddee6142382efe09777e8d37dc9c0561f41f0070f134e"},
+    convert="ge2e",
+    aliases=("ge2e",),
+    parameters=1_423_616,
+    verified=True,
+)
+
+ENTRIES = (_SMOLLM2, _WHISPER_TINY, _HIBARI, _SILERO_VAD, _PIPER_JOE, _RESEMBLYZER)

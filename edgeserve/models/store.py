@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from edgeserve.errors import DiskFull, ModelDamaged, ModelMissing, NotFound, StoreError
-from edgeserve.models import catalog, disk, leftovers, manifest, needs, partial, stale
+from edgeserve.errors import DiskFull, InUse, ModelDamaged, ModelMissing, NotFound, StoreError
+from edgeserve.models import catalog, disk, leftovers, manifest, needs, partial, served, stale
 from edgeserve.models.inventory import Inventory
 from edgeserve.models.leftovers import Leftover
 from edgeserve.models.lock import locked
@@ -155,9 +155,16 @@ class Store:
                 leftovers.delete(left.path)
 
     def remove(self, name: str) -> None:
-        """Delete a model, damaged or not, and its leftovers. Raises ModelMissing, and StoreError during a pull."""
+        """Delete a model, damaged or not, and its leftovers.
+
+        Raises ModelMissing, StoreError during a pull, and InUse where another process serves the model.
+        """
         folder = self.folder(name)
         with disk.failures(self.root, folder):
+            if users := served.servers_of(self.root, folder):
+                text = f"{folder} is in use by the server {' and '.join(users)} (process and host): take it out of its"
+                text += f" settings and reload, let it delete the model itself (`edgeserve rm {folder}`), or end it"
+                raise InUse(text)
             if not self._traces(folder):
                 manifest.read(self.root / folder)
             with locked(self.root, folder):

@@ -34,6 +34,7 @@ def engine_confinement(engine: Engine, devices: Path = Path("/dev")) -> Confinem
         tidy=absolute(own.tidy),
         devices=(NULL, *nodes),
         accelerator=bool(nodes),
+        connect=own.ports,
         open_files=GPU_OPEN_FILES if nodes else OPEN_FILES,
     )
 

@@ -52,6 +52,11 @@ def begin(module: str, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def module_command(module: str) -> list[str]:
+    """The command that runs a module of an installed package, whatever lies in the working directory (-P)."""
+    return [sys.executable, "-P", "-m", module]
+
+
 def search_path() -> list[str]:
     """The entries of ``sys.path``, and the folder of our package where an editable install finds it without."""
     path = [str(entry) for entry in sys.path]

@@ -132,7 +132,8 @@ def run(task: Task, sock: socket.socket) -> NoReturn:
     code = 1
     try:
         module, _, function = task.entry.partition(":")
-        entry: Entry = getattr(importlib.import_module(module), function)
+        with heap.uncollected():
+            entry: Entry = getattr(importlib.import_module(module), function)
         entry(sock, task.arguments)
         code = 0
     except SystemExit as wish:

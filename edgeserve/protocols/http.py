@@ -19,6 +19,7 @@ from edgeserve.protocols.bounded import Bounded
 
 BODY_PAUSE_SECONDS = 1.0
 """Seconds without bytes after which a body gives its place to a new connection where places are short."""
+EARLY_FRAMES = "bytes came behind the handshake of a WebSocket: wait for the answer before you send (RFC 6455, 4.1)"
 FREE_FRAMING, MOST_FRAMING = 32 << 10, 1.25
 """Framing of a chunked body: these bytes, and 1.25 times its size. Chunks of 24 bytes or more always pass."""
 
@@ -159,6 +160,9 @@ class HttpConnection(Bounded, H11Protocol):
         self.plain = self._body_left
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        if self.conn.trailing_data[0]:  # Uvicorn would drop these bytes, and take later ones for a beginning
+            self._refuse(400, InvalidRequest(EARLY_FRAMES))
+            return
         super().handle_websocket_upgrade(event)
         self.admitted.replace(self, self.transport.get_protocol())
 

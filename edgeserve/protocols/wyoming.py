@@ -180,6 +180,8 @@ class WyomingConnection(Bounded):
             return None
         event = self._inbox.popleft()
         self._working = True
+        # A ping asks for nothing; all else counts as HTTP's requests do, which keep a server from an idle end.
+        self._state.total_requests += event.type != "ping"
         self._held -= event.size
         self.go_on_reading()
         return event

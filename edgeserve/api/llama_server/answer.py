@@ -69,14 +69,8 @@ class Answer:
 
     def _progress(self, event: PromptEvent) -> bytes:
         """The event of a prompt that is read, with llama-server's ``prompt_progress``."""
-        figures = {
-            "total": event.tokens,
-            "cache": event.cached_tokens,
-            "processed": event.cached_tokens + event.computed_tokens,
-            "time_ms": self._timings.elapsed(),
-        }
         part = {"index": 0, "content": "", "tokens": [], "id_slot": NO_SLOT, "stop": False, "tokens_predicted": 0}
-        return sse.event(part | {"tokens_evaluated": event.tokens, "prompt_progress": figures})
+        return sse.event(part | {"tokens_evaluated": event.tokens, "prompt_progress": self._timings.progress(event)})
 
     def end(self) -> bytes:
         text, finish, request = "".join(self._texts), self._finish, self._asked.request

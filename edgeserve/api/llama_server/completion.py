@@ -52,7 +52,7 @@ class Continued(Sampled):
             ignore_eos=self.ignore_eos,
             stop_tokens=self.stop_token_ids,
             context=self.num_ctx,
-            count="each" if self.stream and self.return_progress else "",
+            count=self.counted(),
         )
         told = Asked(models.name(pool, model, self.model), wanted, self.response_fields)
         timings = Timings()

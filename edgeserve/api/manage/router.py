@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from edgeserve.api import sse
 from edgeserve.api.admin import meant
+from edgeserve.api.admission import ADMISSION, Admission
 from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import limits_of
@@ -135,14 +136,15 @@ async def remove(request: Request) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """Changes of models and pulls as events, until the client goes or the server ends."""
+    """Changes of models and pulls as events, until the client goes, its key is revoked or the server ends."""
     return EventStream(_events(request))
 
 
 async def _events(request: Request) -> AsyncGenerator[bytes, None]:
     pool: Pool = request.app.state.pool
     pulls, woken, before = pulls_of(request), Woken(), State()
-    while not pool.ending:
+    admission: Admission = request.scope[ADMISSION]
+    while not (pool.ending or admission.over):
         now = {one["model"]: one for one in _present(pool, pulls.all())}
         for event in differences(before, now):
             yield sse.event(event)

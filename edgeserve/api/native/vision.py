@@ -36,7 +36,7 @@ async def ocr(request: Request) -> Call:
 
 async def _ask(request: Request, default: str) -> Call:
     asked = await read_upload(request, Image)
-    picture = await Reader(request).read(asked.image)
+    picture = await Reader.of(request).read(asked.image)
     message = Message("user", (picture, TextPart(asked.prompt or default)))
     pool = request.app.state.pool
     model = models.choose(pool, asked.model, PICTURES)

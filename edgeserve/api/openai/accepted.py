@@ -41,6 +41,17 @@ class Unavailable(Field[None]):
         return {"type": "null"}
 
 
+class SlotWish(Ignored):
+    """``id_slot``. The server finds the slot with the longest part of the prompt; a wish for another is noted."""
+
+    def __init__(self) -> None:
+        super().__init__("accepted; the server takes the slot that knows most of the prompt")
+
+    def read(self, fields: Fields, limits: Limits) -> None:
+        if fields.raw(self.name) != -1:
+            fields.ignore(self.name)
+
+
 class Accepted(Record):
     """Parameters of chat completions and completions."""
 
@@ -57,9 +68,9 @@ class Accepted(Record):
     audio = Unavailable("chat answers in text; /v1/audio/speech speaks it")
     moderation = Unavailable("this server moderates nothing")
     web_search_options = Unavailable("this server searches nothing")
-    id_slot = Ignored("accepted; the server chooses the slot")
+    id_slot = SlotWish()
     timings_per_token = Flag("the answer's end tells llama-server's timings")
-    return_progress = Flag("/completion and /infill: a stream tells how much of the prompt was read")
+    return_progress = Flag("a stream tells how much of the prompt was read")
     allowed_token_ids = Unavailable("bias other tokens with logit_bias")
     bad_words = Unavailable("bias their tokens with logit_bias")
     logits_processors = Unavailable("a request brings no code")

@@ -26,7 +26,8 @@ def completion_call(
         stream=asked.stream,
         usage_wanted=asked.usage_wanted,
         kept=asked.n,
-        timings=timings if asked.timings_per_token else None,
+        timings=timings,
+        timed=asked.timings_per_token,
     )
     return Call(
         model,

@@ -22,7 +22,16 @@ from edgeserve.api.openai.thinking import Thinking
 from edgeserve.api.tools import ToolsOrFunctions
 from edgeserve.api.uploads import read_body
 from edgeserve.api.values import Flag
-from edgeserve.messages import ChatRequest, Event, FinishEvent, Message, ReasoningEvent, TokenEvent, ToolCallEvent
+from edgeserve.messages import (
+    ChatRequest,
+    Event,
+    FinishEvent,
+    Message,
+    PromptEvent,
+    ReasoningEvent,
+    TokenEvent,
+    ToolCallEvent,
+)
 
 
 class ChatCompletion(Sampled, ToolsOrFunctions, ChatLogprobs, Thinking):
@@ -114,7 +123,7 @@ class ChatChoice(Choice):
                 return self._delta({"reasoning_content": event.text}) if self._style.thoughts else None
             case ToolCallEvent():
                 return self._delta(self._called([{"index": len(self.calls) - 1, **body(event.call)}]))
-            case FinishEvent():
+            case FinishEvent() | PromptEvent():
                 return self._delta({})
         return None
 

@@ -19,7 +19,7 @@ from edgeserve.api.openai.renderer import Choice
 from edgeserve.api.openai.sampling import Sampled
 from edgeserve.api.values import Flag, Text
 from edgeserve.jobs import CHAT
-from edgeserve.messages import ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent
+from edgeserve.messages import ChatRequest, Event, FinishEvent, PromptEvent, ReasoningEvent, TokenEvent
 
 DEFAULT_TOKENS = 16
 """Tokens of an answer where the request sets no limit, as in OpenAI's API."""
@@ -100,7 +100,7 @@ class TextChoice(Choice):
                 return self._choice(event.text) | {"logprobs": self._written.feed(event.logprobs)}
             case ReasoningEvent():
                 return self._choice(event.text)
-            case FinishEvent():
+            case FinishEvent() | PromptEvent():
                 return self._choice("")
         return None
 

@@ -40,9 +40,9 @@ class ChatLogprobs(Record):
 
     def alternatives(self) -> int | None:
         """Alternatives to each token; None where the request asks for no log probabilities. Raises InvalidRequest."""
-        if self.logprobs is None and self.top_logprobs is not None:
+        if self.logprobs is None and self.top_logprobs:
             raise self.error("top_logprobs", "needs logprobs to be true")
-        return self.logprobs if self.top_logprobs is None else self.top_logprobs
+        return self.logprobs if self.logprobs is None or self.top_logprobs is None else self.top_logprobs
 
 
 def chat_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any] | None:

@@ -14,7 +14,16 @@ import edgeserve
 from edgeserve.api import failures, sse
 from edgeserve.api.timings import Timings
 from edgeserve.errors import EdgeserveError
-from edgeserve.messages import Event, FinishEvent, ReasoningEvent, TokenEvent, TokenLogprob, ToolCall, ToolCallEvent
+from edgeserve.messages import (
+    Event,
+    FinishEvent,
+    PromptEvent,
+    ReasoningEvent,
+    TokenEvent,
+    TokenLogprob,
+    ToolCall,
+    ToolCallEvent,
+)
 
 
 class Choice(ABC):
@@ -71,8 +80,8 @@ class Choice(ABC):
 class Completion:
     """Folds events into completions. ``choices`` are the answers to all prompts, ``count`` to each prompt.
 
-    A whole completion tells the ``kept`` likeliest of them, by the mean log probability of their tokens. ``timings``:
-    llama-server's figures of the first answer, told with its end.
+    A whole completion tells the ``kept`` likeliest of them, by the mean log probability of their tokens. ``timings``
+    make llama-server's figures: those of the first answer at its end where it is ``timed``, and those of prompts.
     """
 
     def __init__(
@@ -84,14 +93,15 @@ class Completion:
         stream: bool,
         usage_wanted: bool,
         kept: int,
-        timings: Timings | None = None,
+        timings: Timings,
+        timed: bool,
     ) -> None:
         self.stream = stream
         self.media_type = sse.MEDIA_TYPE if stream else "application/json"
         self._choices = choices
         self._count, self._kept = count, kept
         self._usage_wanted = usage_wanted
-        self._timings = timings
+        self._timings, self._is_timed = timings, timed
         self._timed: dict[str, Any] = {}
         self._opened: set[int] = set()
         self._base = {
@@ -106,22 +116,27 @@ class Completion:
     def feed(self, index: int, event: Event) -> bytes:
         choice = self._choices[index]
         choice.add(event)
-        if self._timings is not None and index == 0:
-            self._time(self._timings, event)
+        if self._is_timed and index == 0:
+            self._time(event)
         if not self.stream:
             return b""
         opening = b""
         if index not in self._opened:
             self._opened.add(index)
             opening = self._chunk(choice.opening())
-        ended = index == 0 and isinstance(event, FinishEvent)
-        return opening + self._chunk(choice.delta(event), self._timed if ended else {})
+        return opening + self._chunk(choice.delta(event), self._figures(index, event))
 
-    def _time(self, timings: Timings, event: Event) -> None:
+    def _figures(self, index: int, event: Event) -> dict[str, Any]:
+        """llama-server's figures in the chunk of an event."""
+        if isinstance(event, PromptEvent):
+            return {"prompt_progress": self._timings.progress(event)}
+        return self._timed if index == 0 and isinstance(event, FinishEvent) else {}
+
+    def _time(self, event: Event) -> None:
         if isinstance(event, FinishEvent):
-            self._timed = {"timings": timings.told(event)}
-        else:
-            timings.token()
+            self._timed = {"timings": self._timings.told(event)}
+        elif not isinstance(event, PromptEvent):
+            self._timings.token()
 
     def end(self) -> bytes:
         if self.stream:

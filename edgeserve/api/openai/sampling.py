@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import secrets
-from typing import Any
+from typing import Any, Literal
 
 from starlette.requests import Request
 
@@ -150,7 +150,12 @@ class Sampled(Adapted, Accepted, Ended, Shaped):
             "ignore_eos": self.ignore_eos,
             "stop_tokens": self.stop_token_ids,
             "context": self.num_ctx,
+            "count": self.counted(),
         }
+
+    def counted(self) -> Literal["each", ""]:
+        """The ``count`` of a request whose stream tells how much of the prompt was read."""
+        return "each" if self.stream and self.return_progress else ""
 
     def salted(self, request: Request) -> str:
         """The salt of the prompt's caches. With ``cache_prompt`` false no past prompt serves this one."""

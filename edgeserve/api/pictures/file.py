@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+FAILURES = (ValueError, SyntaxError, EOFError, RuntimeError, OSError)
+"""Errors of Pillow, and of the bindings of libheif and libavif, by the code of these."""
+
 
 class Damaged(ValueError):
     """A file that the decoder (stb_image) would refuse, or decode for too long. It becomes an UnsupportedMedia."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-from edgeserve.api.pictures.file import Damaged, Head
+from edgeserve.api.pictures.file import FAILURES, Damaged, Head
 from edgeserve.errors import UnsupportedMedia
 
 BRANDS = (b"heic", b"heix", b"heim", b"heis", b"mif1", b"msf1")
 PACKAGE = "pi_heif"
 WAY_OUT = "send it as JPEG (an iPhone does with Settings, Camera, Formats, Most Compatible)"
-FAILURES = (ValueError, SyntaxError, EOFError, RuntimeError, OSError)
-"""Errors of libheif's binding, by the code of the library."""
 PLANES, MEMORY = 4.5, 8.0
 """Bytes a pixel: the planes of the decoder with RGB beside them, and all with a copy of the result."""
 

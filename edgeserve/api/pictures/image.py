@@ -8,12 +8,14 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Protocol
 
-from edgeserve.api.pictures import bmp, gif, heif, jpeg, png, webp
+from edgeserve.api.pictures import avif, bmp, gif, heif, jpeg, png, webp
 from edgeserve.api.pictures.file import Damaged, Head
 from edgeserve.errors import TooLarge, UnsupportedMedia
 
 FORMS: dict[bytes, ModuleType] = {png.SIGNATURE: png, jpeg.SOI: jpeg, b"GIF": gif, b"BM": bmp, webp.SIGNATURE: webp}
 """Formats by the first bytes of a file."""
+BOXED: tuple[ModuleType, ...] = (heif, avif)
+"""Formats of files in boxes (ISO/IEC 14496-12), whose brand tells them apart."""
 MEMORY = 8
 """Bytes a pixel that decoding the largest picture may take, as for a PNG of 8-bit RGBA."""
 WHOLE = 14
@@ -36,13 +38,13 @@ class PixelLimit(Protocol):
 def check_image(data: bytes, limits: PixelLimit, param: str = "image") -> int:
     """Pixels of the picture in a file of one of the forms, as it is decoded. Raises UnsupportedMedia, and TooLarge.
 
-    A JPEG or HEIC picture with too many pixels is decoded smaller (``halvings``).
+    A JPEG, HEIC or AVIF picture with too many pixels is decoded smaller (``halvings``).
     """
     if not data:
         raise UnsupportedMedia(f"{param} is empty", param=param)
     form = form_of(data)
     if form is None:
-        kinds = "PNG, JPEG, GIF, BMP, WebP nor HEIC"
+        kinds = "PNG, JPEG, GIF, BMP, WebP, HEIC nor AVIF"
         raise UnsupportedMedia(f"{param} is neither {kinds} (it begins with {data[:12]!r})", param=param)
     try:
         head = form.read_head(data)
@@ -55,13 +57,14 @@ def check_image(data: bytes, limits: PixelLimit, param: str = "image") -> int:
 
 def form_of(data: bytes) -> ModuleType | None:
     """The module of a file's form; None for a form that is not read."""
-    return heif if heif.matches(data) else next((form for begin, form in FORMS.items() if data.startswith(begin)), None)
+    boxed = (form for form in BOXED if form.matches(data))
+    return next(boxed, None) or next((form for begin, form in FORMS.items() if data.startswith(begin)), None)
 
 
 def halvings(data: bytes, limits: PixelLimit) -> int:
     """Times that each side of a checked picture is halved while it is decoded; 0 for one that is decoded as it is."""
     form = form_of(data)
-    return (_halvings(form.read_head(data), limits) or 0) if form in (heif, jpeg) else 0
+    return (_halvings(form.read_head(data), limits) or 0) if form in (*BOXED, jpeg) else 0
 
 
 def reduced(side: int, times: int) -> int:

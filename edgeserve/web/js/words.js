@@ -242,6 +242,7 @@ export const words = pairs({
   "models.job.tts": ["Speech", "Sprachausgabe"],
   "models.job.embedding": ["Embedding", "Vektoren"],
   "models.job.rerank": ["Reranking", "Rangfolge"],
+  "models.job.speaker": ["Speakers", "Sprecher"],
   "models.job.vad": ["Speech detection", "Spracherkennung (Pausen)"],
   "models.pull": ["Pull a model", "Modell herunterladen"],
   "models.pull.name": ["Name, hub:owner/repository/file or address", "Name, hub:owner/repository/file oder Adresse"],

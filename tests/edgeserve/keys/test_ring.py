@@ -102,3 +102,55 @@ def test_a_file_whose_rights_are_mended_is_read(path: Path, caplog: pytest.LogCa
     path.chmod(0o600)
     ring.look()
     assert ring.find([b"sesame"]) is None, "the remedy that the log names must help"
+
+
+@pytest.mark.parametrize("content", ["{", "", "[]", '{"version": 2, "keys": []}', "\0" * 2_000_000])
+def test_a_first_file_that_comes_damaged_closes_the_server(
+    path: Path, content: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ring = Keyring("", path)
+    path.write_text(content)
+    ring.look()
+    ring.look()
+    assert ring.required
+    assert ring.find([b"sesame"]) is None
+    assert "cannot be read" in ring.problem
+    assert caplog.text.count("answers nobody") == 1
+    file.write(path, [PHONE])
+    ring.look()
+    assert (ring.find([b"sesame"]), ring.problem) == (PHONE, "")
+
+
+def test_a_first_file_that_others_may_write_closes_the_server(path: Path) -> None:
+    ring = Keyring("", path)
+    file.write(path, [])
+    path.chmod(0o666)
+    ring.look()
+    assert ring.required
+    path.chmod(0o600)
+    ring.look()
+    assert (ring.required, ring.problem) == (True, "")
+
+
+def test_a_first_file_that_nobody_may_look_at_closes_the_server(path: Path) -> None:
+    ring = Keyring("", path)
+    path.symlink_to(path)  # a circle: the system names no file, and does not say that there is none
+    ring.look()
+    assert ring.required
+    assert ring.problem
+
+
+def test_listeners_hear_of_each_change_until_they_leave(path: Path) -> None:
+    heard: list[bool] = []
+    ring = Keyring("", path)
+    with ring.listening(lambda: heard.append(ring.required)):
+        ring.look()
+        assert heard == []
+        file.write(path, [PHONE])
+        ring.look()
+        path.write_text("{")
+        ring.look()
+        assert heard == [True], "the keys stay as they were"
+    file.write(path, [])
+    ring.look()
+    assert heard == [True]

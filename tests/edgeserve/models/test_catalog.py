@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from support.cases import each
 
 from edgeserve.errors import NotFound
 from edgeserve.jobs import STARTER
@@ -47,12 +48,12 @@ def test_a_model_for_mlx_is_unverified_though_its_checkpoint_is_not() -> None:
     assert not catalog.find("whisper-tiny.en-mlx").verified
 
 
-@pytest.mark.parametrize("name", catalog.MODELS)
+@each("name", catalog.MODELS)
 def test_options_are_those_that_a_manifest_may_have(name: str) -> None:
     assert set(catalog.MODELS[name].options) <= catalog_entry.OPTIONS
 
 
-@pytest.mark.parametrize("entry", catalog.MODELS.values(), ids=lambda entry: entry.name)
+@each("entry", catalog.MODELS.values())
 def test_every_entry_is_complete(entry: catalog_entry.Entry) -> None:
     assert entry.description
     assert entry.licence

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.cases import each
 from support.tiny_bert_onnx import write_onnx
 
 from edgeserve.errors import StoreError
@@ -42,7 +43,7 @@ def test_the_job_of_an_encoder(architectures: list[str], job: str) -> None:
     assert encoders.job_of(json.dumps({"architectures": architectures}).encode(), "here") == job
 
 
-@pytest.mark.parametrize("config", [b"", b"{}", b"[]", b'{"architectures": 5}', b"\xff", b"[" * 100_000])
+@each("config", [b"", b"{}", b"[]", b'{"architectures": 5}', b"\xff", b"[" * 100_000])
 def test_a_config_that_names_no_architecture(config: bytes) -> None:
     with pytest.raises(StoreError, match=r"config\.json of here names no architecture"):
         encoders.job_of(config, "here")

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from support.cases import each
 
 from edgeserve.memory.estimate import ENCODERS
 from edgeserve.models import listing
@@ -79,7 +80,7 @@ def test_a_mistake_in_the_file_names_the_entry(tmp_path: Path, text: str, words:
         read(tmp_path, text)
 
 
-@pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)
+@each("entry", ENTRIES.values())
 def test_the_figures_of_an_entry_are_plausible(entry: Entry) -> None:
     assert not entry.verified
     assert all(re.fullmatch("[0-9a-f]{64}", checksum) for checksum in entry.checksums.values())
@@ -94,9 +95,7 @@ def test_the_figures_of_an_entry_are_plausible(entry: Entry) -> None:
         assert 0.4 <= weights / entry.parameters <= 1.7, "4 to 8 bits, and tables that some formats do not count"
 
 
-@pytest.mark.parametrize(
-    "entry", [one for one in ENTRIES.values() if one.shape.get("layers")], ids=lambda entry: entry.name
-)
+@each("entry", [one for one in ENTRIES.values() if one.shape.get("layers")])
 def test_a_shape_explains_the_parameters(entry: Entry) -> None:
     """The token table and the MLPs alone are 45% to 100% of a transformer without experts."""
     shape = entry.shape

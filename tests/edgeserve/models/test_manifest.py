@@ -207,7 +207,7 @@ def test_no_manifest_means_that_the_model_is_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(catalog.MODELS))
 def test_manifests_of_all_catalogue_models_are_read(tmp_path: Path, name: str) -> None:
-    from edgeserve.models.convert import whisper, whisper_mlx
+    from edgeserve.models.convert import ge2e, whisper, whisper_mlx
     from edgeserve.models.sources.source import UrlSource
     from edgeserve.models.wanted import understand
 
@@ -219,6 +219,8 @@ def test_manifests_of_all_catalogue_models_are_read(tmp_path: Path, name: str) -
         names = {role: path.name for role, path in whisper.files_in(tmp_path).items()}
     elif wanted.convert == "whisper_mlx":
         names = {"weights": whisper_mlx.WEIGHTS, "config": "config.json"}
+    elif wanted.convert == "ge2e":
+        names = {"model": ge2e.GRAPH, "data": f"{ge2e.GRAPH}.data"}
     files = {role: tmp_path / file for role, file in names.items()}
     for path in files.values():
         path.write_bytes(path.name.encode())

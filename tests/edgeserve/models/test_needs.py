@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-import pytest
+from support.cases import each
 
 from edgeserve.engines.tts import onnx
 from edgeserve.models import catalog, needs
@@ -19,7 +19,7 @@ def nothing(module: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("need", ALL, ids=lambda need: f"{need.package}-{need.extra}")
+@each("need", ALL)
 def test_edgeserve_or_the_suggested_extra_brings_the_package(need: needs.Need) -> None:
     of_extra = [one.startswith(need.package) for one in PROJECT["optional-dependencies"].get(need.extra, ())]
     of_all = [one.startswith(need.package) for one in PROJECT["dependencies"]]

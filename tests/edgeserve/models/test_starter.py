@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from support.cases import each
 
 from edgeserve.jobs import STARTER
 from edgeserve.models import starter
@@ -16,7 +16,7 @@ def test_every_starter_model_and_its_companions_are_here() -> None:
     assert {*STARTER.values(), "silero-vad"} <= NAMES
 
 
-@pytest.mark.parametrize("entry", starter.ENTRIES, ids=lambda entry: entry.name)
+@each("entry", starter.ENTRIES)
 def test_they_are_verified_pinned_and_checksummed(entry: Entry) -> None:
     assert entry.verified
     source = entry.sources[0]

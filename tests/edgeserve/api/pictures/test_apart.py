@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 
 import pytest
-from PIL import Image
+from PIL import Image, features
 from support import bombs
+from support.cases import each
 from support.heic import PHOTO
 
 from edgeserve import clients
@@ -68,6 +69,12 @@ def test_a_confined_child_reads_heic(files: PictureFilesApart) -> None:
     assert bytes(picture.data[:3])[2] > 200, "blue"
 
 
+@pytest.mark.skipif(not features.check("avif"), reason="Pillow has no libavif")
+def test_a_confined_child_reads_avif(files: PictureFilesApart) -> None:
+    picture = read(files, made("AVIF", 96, 64))
+    assert picture.size == (96, 64)
+
+
 @pytest.mark.parametrize(("form", "width"), [("PNG", 30), ("PNG", 900), ("BMP", 30), ("GIF", 30), ("WEBP", 30)])
 def test_a_child_gives_the_pixels_of_the_file(files: PictureFilesApart, form: str, width: int) -> None:
     data = made(form, width, width)
@@ -88,7 +95,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_a_client_reads_the_same_error(files: PictureFilesApart, name: str) -> None:
     raised = []
     for one in (files, PictureFilesHere()):

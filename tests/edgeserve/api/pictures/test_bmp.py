@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from support.cases import each
 from support.examples import examples
 
 from edgeserve.api.limits import Limits
@@ -47,7 +48,7 @@ def patched(at: int, form: str, value: int) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "why"),
     [
         (b"BM", "cut off"),

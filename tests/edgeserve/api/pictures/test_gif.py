@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from support.cases import each
 from support.examples import examples
 
 from edgeserve.api.limits import Limits
@@ -88,7 +89,7 @@ def test_codes_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     seen(built((100, 100), packed([(256, 9)] * 900)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "why"),
     [
         (b"GIF89b" + bytes(60), "none of GIF87a and GIF89a"),

@@ -72,6 +72,6 @@ def test_without_libheif_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) ->
         image.check_image(PHOTO, Limits(), "image")
 
 
-def test_avif_is_of_no_form_that_is_read() -> None:
-    with pytest.raises(UnsupportedMedia, match=r"neither PNG, .* nor HEIC \(it begins with b'.*ftypavif'\)"):
-        image.check_image(b"\0\0\0\x18ftypavif" + bytes(12), Limits(), "image")
+def test_a_film_is_of_no_form_that_is_read() -> None:
+    with pytest.raises(UnsupportedMedia, match=r"neither PNG, .* nor AVIF \(it begins with b'.*ftypisom'\)"):
+        image.check_image(b"\0\0\0\x18ftypisom" + bytes(12), Limits(), "image")

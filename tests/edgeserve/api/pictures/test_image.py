@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 from PIL import Image
+from support.cases import each
 
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures import bmp, gif, image, jpeg, png, still
@@ -34,8 +35,8 @@ def test_more_pixels_than_the_limit(form: str) -> None:
         image.check_image(encoded(form), Limits(max_image_pixels=34))
 
 
-@pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "BMP"])
-@pytest.mark.parametrize(("width", "height"), [(201, 1), (1, 201), (60_000, 3), (7, 1401)])
+@each("form", ["PNG", "JPEG", "GIF", "BMP"])
+@each(("width", "height"), [(201, 1), (1, 201), (60_000, 3), (7, 1401)])
 def test_a_picture_too_narrow(form: str, width: int, height: int) -> None:
     with pytest.raises(UnsupportedMedia, match="200 times its shorter one"):
         image.check_image(encoded(form, width, height), Limits())
@@ -48,7 +49,7 @@ def test_forms_that_take_more_memory_may_have_fewer_pixels() -> None:
         image.check_image(deep, Limits(max_image_pixels=1600))
 
 
-@pytest.mark.parametrize(
+@each(
     ("most", "times", "pixels"), [(999, 0, 999), (998, 1, 266), (266, 1, 266), (265, 2, 70), (70, 2, 70), (20, 3, 20)]
 )
 def test_a_photo_with_too_many_pixels_is_decoded_smaller(most: int, times: int, pixels: int) -> None:
@@ -104,7 +105,7 @@ def png_of(width: int, height: int, depth: int, colour: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize("data", [b"", b"words", b"RIFF", b"\xff\xff\xd8", b"\x89PN", b"II*\0" + bytes(99)])
+@each("data", [b"", b"words", b"RIFF", b"\xff\xff\xd8", b"\x89PN", b"II*\0" + bytes(99)])
 def test_other_data_are_no_picture(data: bytes) -> None:
     with pytest.raises(UnsupportedMedia):
         image.check_image(data, Limits())

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from support.cases import each
 from support.examples import examples
 
 from edgeserve.api.limits import Limits
@@ -55,8 +56,8 @@ def test_a_file_may_have_fill_bytes_before_a_marker() -> None:
     seen(plain[:2] + b"\xff" * 9 + plain[2:])
 
 
-@pytest.mark.parametrize("count", [91, 1000, 60_000])
-@pytest.mark.parametrize("between", [b"", b"\xff\xfe\0\x02", b"\xff\0\xff\xd3" * 20, b"\xff" * 5])
+@each("count", [91, 1000, 60_000])
+@each("between", [b"", b"\xff\xfe\0\x02", b"\xff\0\xff\xd3" * 20, b"\xff" * 5])
 def test_scans_are_counted(count: int, between: bytes) -> None:
     with pytest.raises(UnsupportedMedia, match="more than 100 scans"):
         seen(PROGRESSIVE[:-2] + (between + AC_SCAN) * count + b"\xff\xd9")
@@ -82,7 +83,7 @@ def frame(data: bytes, **changes: int) -> bytes:
     return data[: at + 1] + struct.pack(">BHBHHB", *values.values()) + data[at + 10 :]
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "why"),
     [
         *[

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from support.cases import each
 from support.examples import examples
 
 from edgeserve.api.limits import Limits
@@ -65,7 +66,7 @@ def test_files_of_encoders_pass(mode: str, width: int, height: int, level: int, 
     seen(out.getvalue())
 
 
-@pytest.mark.parametrize(("colour", "depth"), FORMS)
+@each(("colour", "depth"), FORMS)
 def test_each_form_is_measured_exactly(colour: int, depth: int) -> None:
     for width, height in [(1, 1), (3, 5), (8, 8), (33, 17), (5, 1)]:
         for interlaced in (0, 1):
@@ -121,7 +122,7 @@ APPLE = chunk(b"CgBI", struct.pack(">II", 7, 5))
 """A chunk with other dimensions in the place of the header. stb_image skips such a chunk."""
 
 
-@pytest.mark.parametrize(
+@each(
     ("chunks", "why"),
     [
         ([APPLE, header(), PIXEL], "first chunk is no IHDR"),

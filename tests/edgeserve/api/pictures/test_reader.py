@@ -28,7 +28,7 @@ def reader(files: Any = None, *, gone: bool = False) -> Reader:
         return {"type": "http.disconnect"} if gone else await asyncio.Event().wait()
 
     state = SimpleNamespace(limits=Limits(), picture_files=files or PictureFilesHere(), pool=IDLE)
-    return Reader(Request({"type": "http", "app": SimpleNamespace(state=state)}, receive))
+    return Reader.of(Request({"type": "http", "app": SimpleNamespace(state=state)}, receive))
 
 
 def from_url(url: str) -> bytes | memoryview:

@@ -16,6 +16,7 @@ from typing import Any
 import certifi
 import httpx
 import pytest
+from support.cases import each
 from support.http_files import serving_files
 from support.pictures import smallest_gif
 from support.server import fake_pool, serving, until
@@ -113,8 +114,8 @@ def test_an_endless_picture_ends_where_bodies_do() -> None:
     assert sum(held) < 400_000
 
 
-@pytest.mark.parametrize("text", ["127.0.0.1", "169.254.169.254", "100.100.100.200", "168.63.129.16", "fd00:ec2::254"])
-@pytest.mark.parametrize("first", [True, False])
+@each("text", ["127.0.0.1", "169.254.169.254", "100.100.100.200", "168.63.129.16", "fd00:ec2::254"])
+@each("first", [True, False])
 def test_a_name_that_leads_inside_is_not_asked(text: str, first: bool) -> None:
     async def found(host: str, port: int) -> list[str]:
         return [text, "1.1.1.1"] if first else ["1.1.1.1", text]  # one that leads inside is one too many
@@ -150,7 +151,7 @@ def test_a_redirect_is_checked_as_the_first_address_is() -> None:
     run(work())
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "why"),
     [
         ("ftp://example.org/x.png", "ftp address; only http and https"),

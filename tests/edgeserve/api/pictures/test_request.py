@@ -79,7 +79,7 @@ def test_a_long_conversation_is_no_file(client: httpx.Client) -> None:
             [("payload", as_json(payload("attachment:one"))), ("one", ("1.gif", b"words"))],
             415,
             "messages[0].content[0].image_url",
-            "neither PNG, JPEG, GIF, BMP, WebP nor HEIC",
+            "neither PNG, JPEG, GIF, BMP, WebP, HEIC nor AVIF",
         ),
     ],
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.cases import each
 
 from edgeserve.api.pictures.special_addresses import IPV4, IPV6, is_public
 
@@ -101,7 +101,7 @@ def test_addresses_beside_them() -> None:
     assert [text for text in PUBLIC if not is_public(ip_address(text))] == []
 
 
-@pytest.mark.parametrize("text", IPV4)
+@each("text", IPV4)
 def test_all_of_a_network_however_it_is_written(text: str) -> None:
     network = IPv4Network(text)
     for number in {int(network[0]), int(network[-1]), int(network[network.num_addresses // 2])}:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from support.cases import each
 
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures import webp
@@ -60,7 +61,7 @@ LOSSLESS = b"\x2f" + struct.pack("<I", (9 << 14) | 9)
 """A lossless picture of ten by ten pixels begins so."""
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "told"),
     [
         (b"RIFF\x04\0\0\0WAVE", "its RIFF file is no WebP"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.examples import examples
 
 from edgeserve.errors import SourceUnavailable
@@ -23,16 +24,14 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize(
-    "name", ["m.gguf", "m.onnx", "config.json", "model.bin", "weights.npz", "w.safetensors", "v.txt"]
-)
+@each("page", PAGES)
+@each("name", ["m.gguf", "m.onnx", "config.json", "model.bin", "weights.npz", "w.safetensors", "v.txt"])
 def test_a_page_is_no_file_of_a_model(name: str, page: bytes) -> None:
     assert beginning.objection(name, page)
     assert beginning.objection(name, b"") == "is empty"
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "first"),
     [
         ("m.gguf", b"GGUF\x03\0\0\0"),
