@@ -9,8 +9,8 @@ import tomllib
 
 from support.sources import ROOT, modules
 
-# Extras apple, cluster, mlx, otel, pdf, heic, qr, zeroconf and microphone: not installed everywhere, so there is no
-# distribution to ask.
+# Extras apple, cluster, mlx, otel, pdf, heic, avif, qr, zeroconf and microphone: not installed everywhere, so there is
+# no distribution to ask.
 ELSEWHERE = {
     "mlx",
     "mlx_whisper",
@@ -25,7 +25,7 @@ ELSEWHERE = {
 }
 
 
-EXPLAINED = ("piper", "apple", "mlx", "otel", "pdf", "heic", "qr", "zeroconf", "microphone", "caddy", "cluster")
+EXPLAINED = ("piper", "apple", "mlx", "otel", "pdf", "heic", "avif", "qr", "zeroconf", "microphone", "caddy", "cluster")
 """Extras of which decision 1 explains each package."""
 
 
@@ -37,8 +37,8 @@ def imported() -> set[str]:
 
 def brought(distribution: str) -> set[str]:
     """Top-level names of the modules that an installed distribution holds."""
-    files = importlib.metadata.distribution(distribution).files or ()
-    return {file.parts[0].removesuffix(".py").partition(".")[0] for file in files}
+    record = importlib.metadata.distribution(distribution).read_text("RECORD") or ""
+    return {re.split(r"[/,.]", line, maxsplit=1)[0] for line in record.splitlines()}
 
 
 def plain(name: str) -> str:

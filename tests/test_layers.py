@@ -14,7 +14,7 @@ HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 SERVER = (
     "edgeserve.errors edgeserve.sound edgeserve.slots edgeserve.strict_json edgeserve.units edgeserve.device "
     "edgeserve.duration edgeserve.setting_values edgeserve.clients edgeserve.ending",
-    "edgeserve.chat_parts edgeserve.speech edgeserve.credentials",
+    "edgeserve.chat_parts edgeserve.speech edgeserve.credentials edgeserve.splits",
     "edgeserve.jobs edgeserve.messages edgeserve.settings edgeserve.shares",
     "edgeserve.engine",
     "edgeserve.engine_abilities",
@@ -26,10 +26,10 @@ SERVER = (
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
     "edgeserve.hosts",
     "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.conversations edgeserve.fit edgeserve.own_files "
-    "edgeserve.service edgeserve.activity edgeserve.cluster",
+    "edgeserve.service edgeserve.activity",
     "edgeserve.specification edgeserve.manage edgeserve.talk edgeserve.attendants",
     "edgeserve.api edgeserve.assembly edgeserve.doorway",
-    "edgeserve.parts",
+    "edgeserve.parts edgeserve.cluster",
     "edgeserve.protocols edgeserve.app edgeserve.listening",
     "edgeserve.wyoming",
     "edgeserve.ports",
@@ -56,7 +56,7 @@ WITHOUT_HTTP = ("edgeserve.engines", "edgeserve.memory", "edgeserve.system", "ed
 ANYWHERE = {"edgeserve", "edgeserve.__version__"}
 
 
-ALL = tuple(modules())
+ALL = modules()
 """Read while tests are collected: CPython 3.11 fails to parse while a thread that a test left behind parses."""
 
 

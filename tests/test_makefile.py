@@ -225,6 +225,18 @@ def test_what_tests_need_covers_what_serving_needs(ready: Place) -> None:
     assert ready.installs() == []
 
 
+def test_rpc_is_built_only_for_those_who_ask_also_later(ready: Place) -> None:
+    ready.stub(ready.root / "tools/rpc.sh")
+    assert ready.run().returncode == 0
+    assert ".venv" not in ready.calls.read_text().splitlines()
+    assert ready.run(EDGESERVE_RPC="1").returncode == 0
+    assert ready.calls.read_text() == ".venv\n"
+    ready.stub(ready.root / "tools/rpc.sh", "exit 1")
+    failed = ready.run(EDGESERVE_RPC="1")
+    assert failed.returncode == 1
+    assert "RPC backend cannot be built" in failed.stderr
+
+
 def test_mlx_is_installed_for_the_tests_without_torch(ready: Place) -> None:
     ready.run("dev")
     _, libraries, whisper = ready.installs()

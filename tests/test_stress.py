@@ -118,6 +118,6 @@ def test_the_starter_models_under_fire(store: Store, tmp_path: Path, room_mb: in
     pool = starter_pool(store, projector, policy)
     witnesses = [Witness(engine_of(gate)) for gate in pool.gates.values()]
     with serving(pool, residency=RESTLESS) as running:
-        load = storm(running, asks, seeded(), clients=32, each=2, seconds=200)
+        load = storm(running, asks, seeded(), clients=32, each=1, seconds=200)
         settle(running, load, witnesses)
         close_all(running, witnesses)

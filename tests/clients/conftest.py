@@ -1,7 +1,8 @@
 """Clients of other makers against a server on the starter models. ``make clients`` runs them.
 
 A test that shows a feature of a client is marked ``client(name, feature)``. ``name`` is the client's package on the
-package index, or ``npm:`` and its package there. What passed goes to the table of docs/clients.md.
+package index, or ``npm:`` and its package there. A client that is no package has a ``version``. What passed goes to the
+table of docs/clients.md.
 """
 
 from __future__ import annotations
@@ -43,10 +44,12 @@ model = "hibari"
 """
 OUTCOMES: dict[str, dict[str, str]] = {}
 """Outcome by client and feature."""
+VERSIONS: dict[str, str] = {}
+"""Versions of clients whose requests are played again."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "client(name, feature): a client, and what of it the test shows")
+    config.addinivalue_line("markers", "client(name, feature, version=''): a client, and what of it the test shows")
 
 
 @pytest.fixture(scope="session")
@@ -105,6 +108,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
     for mark in item.iter_markers("client"):
         name, feature = mark.args
         features = OUTCOMES.setdefault(name, {})
+        VERSIONS.update((name, version) for version in mark.kwargs.values())
         if report.when == "call" or report.outcome != "passed":  # a fixture that fails or skips has no call
             worst = max(features.get(feature, "passed"), report.outcome, key=("passed", "skipped", "failed").index)
             features[feature] = worst
@@ -115,7 +119,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     file = Path(FOUND)
     rows = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    rows |= {name: {"version": version_of(name), "features": features} for name, features in OUTCOMES.items()}
+    for name, features in OUTCOMES.items():
+        rows.setdefault(name, {"version": VERSIONS.get(name) or version_of(name), "features": {}})["features"] |= (
+            features
+        )
     file.write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
 

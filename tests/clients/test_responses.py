@@ -124,7 +124,7 @@ def test_an_agent_runs(model: Any) -> None:
     assert again.raw_responses[0].usage.input_tokens > result.raw_responses[0].usage.input_tokens
 
 
-@agent_shows("tools, streamed")
+@agent_shows("streamed tools")
 def test_an_agent_calls_a_tool(model: Any) -> None:
     asked: list[str] = []
 

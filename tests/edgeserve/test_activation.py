@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from support.cases import each
 from support.server import until
 
 from edgeserve.activation import listeners
@@ -51,7 +52,7 @@ def asked(*given: socket.socket) -> str:
     return ended.stdout.strip()
 
 
-@pytest.mark.parametrize(
+@each(
     "environ",
     [
         {},

@@ -45,6 +45,12 @@ def test_a_local_file_is_served_in_place(gguf: Path, tmp_path: Path) -> None:
     assert isinstance(named.make_engine(spec), LlamaChat)
 
 
+def test_a_model_with_nodes_has_the_engine_for_several_machines(gguf: Path, tmp_path: Path) -> None:
+    settings = ModelSettings(job="llm", model=str(gguf), options={"nodes": ("box2",)})
+    (spec,) = specification.specs(config(llm=settings), Store(tmp_path / "models"))
+    assert spec.engine == INFO["llm"].split
+
+
 def test_the_same_file_serves_vision_with_a_projector(gguf: Path, tmp_path: Path) -> None:
     settings = ModelSettings(job="vision", model=str(gguf), mmproj=str(gguf))
     (spec,) = specification.specs(config(vision=settings), Store(tmp_path / "models"))
@@ -114,7 +120,7 @@ def test_chains_reach_the_pool(gguf: Path, tmp_path: Path) -> None:
     engines = {job: ModelSettings(job=job, model=str(gguf), mmproj=str(gguf)) for job in ("llm", "vision")}
     engines["vision"] = dataclasses.replace(engines["vision"], when=("chat",))
     pool = assembly.build_pool(config(**engines), Store(tmp_path / "models"))
-    assert {kind: list(jobs) for kind, jobs in pool.chains.items() if jobs} == {"chat": ["vision"]}
+    assert {kind: list(jobs) for kind, jobs in pool.ahead.chains.items() if jobs} == {"chat": ["vision"]}
 
 
 CHAT, SPEECH = "edgeserve.engines.llama.chat:LlamaChat", "edgeserve.engines.tts.onnx:OnnxTextToSpeech"

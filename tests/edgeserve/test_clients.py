@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 
 from edgeserve.clients import NOBODY, Client, client_of, current
 
 
-@pytest.mark.parametrize(
+@each(
     ("peer", "client"),
     [
         ("127.0.0.1", "loopback"),

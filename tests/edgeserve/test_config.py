@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cases import each
 
 from edgeserve import config, model_settings
 from edgeserve.config import Config, ServerSettings
@@ -82,6 +83,7 @@ def test_engines_heated_ahead_by_kind_of_request(tmp_path: Path) -> None:
         "speak": (),
         "embed": (),
         "rerank": (),
+        "diarize": (),
     }
 
 
@@ -121,7 +123,7 @@ def test_a_mistake_in_the_file_names_its_place(tmp_path: Path, text: str, told: 
     assert str(path) in caught.value.message
 
 
-@pytest.mark.parametrize(
+@each(
     ("environ", "told"),
     [
         ({"EDGESERVE_PORT": "http"}, "EDGESERVE_PORT = 'http': expected a whole number"),
@@ -166,14 +168,14 @@ def test_names_and_pages_are_listed(tmp_path: Path) -> None:
     assert (read.allowed_hosts, read.cors_origins) == (("box.lan",), ("https://app.example.org",))
 
 
-@pytest.mark.parametrize("value", [" ", "sesame ", "open sesame", "sesame\n", "\x1b[0m", "\udcff", "\u00a0"])
+@each("value", [" ", "sesame ", "open sesame", "sesame\n", "\x1b[0m", "\udcff", "\u00a0"])
 def test_an_unsendable_key_is_refused_and_not_shown(value: str) -> None:
     with pytest.raises(ConfigError, match="visible characters without spaces") as caught:
         config.load({"EDGESERVE_API_KEY": value})
     assert "sesame" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("server", "engine", "isolated"),
     [
         ("auto", "process", True),
@@ -189,6 +191,11 @@ def test_the_home_of_an_engine_is_its_own_choice_or_the_servers(server: Any, eng
     assert Config(server=ServerSettings(isolation=server)).isolated(settings) is isolated
 
 
+def test_a_model_over_several_machines_always_has_a_process_of_its_own() -> None:
+    settings = ModelSettings(job="llm", isolation="thread", options={"nodes": ("box2",)})
+    assert Config(server=ServerSettings(isolation="thread")).isolated(settings)
+
+
 def test_engines_that_come_and_go_have_processes_of_their_own_on_linux() -> None:
     assert {job: model_settings.pays(job, "linux") for job in JOBS} == {
         "llm": False, "vision": False, "asr": True, "tts": True,
@@ -196,7 +203,7 @@ def test_engines_that_come_and_go_have_processes_of_their_own_on_linux() -> None
     assert not any(model_settings.pays(job, "darwin") for job in JOBS)
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "unknown_models", "stand_ins"),
     [
         ("127.0.0.1", "auto", True),

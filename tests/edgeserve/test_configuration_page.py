@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
+from support.cases import each
 
 from edgeserve import config
 from edgeserve.config import ResidencySettings, ServerSettings
@@ -146,11 +147,12 @@ def expected() -> dict[str, dict[str, object]]:
         "tts": lambda: defaults(TTS, "tts"),
         "embedding": dict,  # its keys are named in a comment
         "rerank": dict,
+        "speaker": dict,
     }
     return found | {job: {"model": INFO[job].example, **options[job]()} for job in ALL_JOBS}
 
 
-@pytest.mark.parametrize("table", expected())
+@each("table", expected())
 def test_the_template_shows_each_key_with_its_default(table: str) -> None:
     assert in_template()[table] == expected()[table]
 

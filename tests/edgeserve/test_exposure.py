@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.cases import each
 
 from edgeserve import exposure
 from edgeserve.commands.serve import greeting
@@ -14,7 +15,7 @@ from edgeserve.model_settings import ModelSettings
 SECRET = "https://ada:s3cret@models.example.org:8443/a/b.gguf?token=s3cret&x=1#s3cret"
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "shown"),
     [
         (SECRET, "https://models.example.org:8443/a/b.gguf"),

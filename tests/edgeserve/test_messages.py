@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+from support.cases import each
 
 from edgeserve import errors
 from edgeserve.engine import Footprint, ModelSpec
@@ -36,7 +37,7 @@ def test_requests_are_frozen_and_hide_their_bytes() -> None:
     assert "secret" not in repr(request)
 
 
-@pytest.mark.parametrize("kind", [one for one in vars(errors).values() if isinstance(one, type)])
+@each("kind", [one for one in vars(errors).values() if isinstance(one, type)])
 def test_errors_survive_pickling_and_have_codes(kind: type[errors.EdgeserveError]) -> None:
     error = kind("what happened", param="field", retry_after=2.0)
     back = pickle.loads(pickle.dumps(error))

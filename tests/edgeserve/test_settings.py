@@ -12,6 +12,7 @@ from typing import get_origin
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.examples import examples
 from support.settings import KEYS, KINDS, NAMES, OTHER_TYPES, Key, Written, mistake
 
@@ -197,7 +198,7 @@ def test_an_empty_variable_counts_as_unset(file: Path) -> None:
     assert config.load(unset, path=file) == config.load({}, path=file)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "told"),
     [
         ("port = 1\n", r"line 1: port is not a known setting; did you mean \[server\] port\?"),
@@ -213,7 +214,6 @@ def test_an_empty_variable_counts_as_unset(file: Path) -> None:
         ("[server]\r\n\r\nport = -1\r\n", "line 3: .*port = -1"),
         ("\ufeff[server]\nport = -1\n", "line 2: .*port = -1"),
     ],
-    ids=range(12),
 )
 def test_other_mistakes(text: str, told: str, file: Path) -> None:
     file.write_bytes(text.encode())

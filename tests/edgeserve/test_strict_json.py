@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.examples import examples
 from support.turns import calls_in_json
 
@@ -35,7 +36,7 @@ OTHERS = ['"\\ud800"', '{"\\udfff": 1}', "{} {}", "", "{"]
 DEPTHS = ["[" * 65 + "]" * 65, '{"a":' * 5000 + "1" + "}" * 5000, "[" * 200_000]
 
 
-@pytest.mark.parametrize("text", [*NUMBERS, *OTHERS, *DEPTHS])
+@each("text", [*NUMBERS, *OTHERS, *DEPTHS])
 def test_json_that_some_reader_refuses_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         strict_json.loads(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from support.cases import each
 from support.gates import Clock
 
 from edgeserve.terminal import ProgressBar, columns, human_size, human_time, is_terminal, table
@@ -17,7 +18,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
+@each(
     ("count", "text"),
     [
         (0, "0 bytes"),

@@ -8,8 +8,9 @@ from typing import Any
 
 from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.cache import PrefixCache
-from edgeserve.engines.llama.context import BATCH, Item
+from edgeserve.engines.llama.context import Item
 from edgeserve.engines.llama.drafts import Drafts
+from edgeserve.engines.llama.options import BATCH
 from edgeserve.engines.llama.slot import Slot
 from edgeserve.engines.llama.states import StateFiles
 from edgeserve.errors import EngineFailure
@@ -19,7 +20,7 @@ class CountingContext:
     """Keeps the tokens of every sequence; a cell for each, shared ones too."""
 
     def __init__(self, size: int, *, cuttable: bool = True) -> None:
-        self.size = size
+        self.size, self.batch = size, BATCH
         self.cuttable = cuttable
         self.held: dict[int, list[int]] = {}
         self.calls: list[list[Item]] = []
@@ -36,7 +37,7 @@ class CountingContext:
 
     def decode(self, items: Iterable[Item]) -> bool:
         wanted = list(items)
-        assert 0 < len(wanted) <= BATCH
+        assert 0 < len(wanted) <= self.batch
         if self.fails:
             raise EngineFailure("broken")
         if sum(map(len, self.held.values())) + len(wanted) > self.size:

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 import uvicorn
 from support.server import until
 
+from edgeserve.api.limits import Limits
 from edgeserve.cluster.door import Door
+from edgeserve.cluster.passing import LIMITS
 from edgeserve.cluster.question import Question
 from edgeserve.errors import Busy
 from edgeserve.listening import listen
@@ -41,10 +43,12 @@ class Leases:
 
 
 @contextlib.contextmanager
-def door(leases: Leases, key: str = "", owner: tuple[str, ...] = ("/admin/",)) -> Iterator[str]:
+def door(
+    leases: Leases, key: str = "", owner: tuple[str, ...] = ("/admin/",), limits: Limits = LIMITS
+) -> Iterator[str]:
     """The door's address."""
     listener = listen("127.0.0.1", 0)
-    made = Door(leases.lease, leases.status, key, owner)
+    made = Door(leases.lease, leases.status, key, owner, limits)
     server = uvicorn.Server(
         uvicorn.Config(made, log_level="error", ws="websockets-sansio", timeout_graceful_shutdown=5)
     )

@@ -14,6 +14,7 @@ from edgeserve.engine import ModelSpec, Rung
 from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
 from edgeserve.engines.fake.engine import FakeSpeechToText, FakeTextToSpeech
 from edgeserve.engines.fake.rerank import FakeRerank
+from edgeserve.engines.fake.speakers import FakeDiarizer
 from edgeserve.errors import EdgeserveError
 from edgeserve.figures.figures import Figures
 from edgeserve.hosts.engine_host import IDLE_AFTER
@@ -25,7 +26,7 @@ from edgeserve.residency.gate import Gate
 from edgeserve.residency.work import Done, Work
 
 FAKES: dict[Job, Any] = {"llm": FakeChat, "vision": FakeChat, "asr": FakeSpeechToText, "tts": FakeTextToSpeech}
-FAKES |= {"embedding": FakeChat, "rerank": FakeRerank}
+FAKES |= {"embedding": FakeChat, "rerank": FakeRerank, "speaker": FakeDiarizer}
 BATCHING_FAKES: dict[Job, Any] = {**FAKES, "llm": FakeBatchChat, "vision": FakeBatchChat}
 
 
@@ -48,6 +49,7 @@ class CountingGovernor:
     outgrown: list[str] = field(default_factory=list)
     figures: Figures = field(default_factory=Figures)
     deaths: list[tuple[str, int | None]] = field(default_factory=list)
+    bytes_here: int = 1 << 40
 
     def adopt(self, resident: Any) -> None: ...
 
@@ -86,6 +88,9 @@ class CountingGovernor:
 
     def drop_prefix_cache(self, resident: Any) -> None:
         self.dropped.append(resident.id)
+
+    def room(self, spec: ModelSpec) -> int:
+        return self.bytes_here
 
     def ended(self, spec: ModelSpec, code: int | None) -> None:
         self.deaths.append((spec.name, code))

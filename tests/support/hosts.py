@@ -33,10 +33,12 @@ from edgeserve.errors import (
 )
 from edgeserve.jobs import Job
 from edgeserve.messages import (
+    LONG_CHARS,
     ChatRequest,
     Event,
     FinishEvent,
     Message,
+    Request,
     SlotEvent,
     SlotRequest,
     SpeakRequest,
@@ -76,9 +78,9 @@ class Pipe:
 class Asked:
     """One request through a gate, with its lease."""
 
-    def __init__(self, gate: Gate, words: str, room: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, gate: Gate, words: str | Request, room: Callable[[], bool] = lambda: True) -> None:
         self._gate, self._box = gate, Mailbox()
-        self.work = Work(ask(words), self._emit, room)
+        self.work = Work(ask(words) if isinstance(words, str) else words, self._emit, room)
         gate.acquire()
         gate.submit(self.work)
 
@@ -334,6 +336,21 @@ class HostContract:
         with pipe.reached(), pytest.raises(InvalidRequest, match="it is refused"):
             Asked(gate, "to be refused").rest()
         assert first.text() == "one two"
+
+    def test_a_long_text_to_read_delays_the_preparation_of_no_other_request(self) -> None:
+        gate, pipe = self.gate(PREPARING), Pipe(self.folder, "read")
+        long = Asked(gate, TextRequest(text="word " * LONG_CHARS))
+        with pipe.reached():
+            assert Asked(gate, "one two").text() == "one two"
+            with pytest.raises(InvalidRequest, match="it is refused"):
+                Asked(gate, "to be refused").rest()
+        assert isinstance(long.rest()[-1], TextEvent)
+
+    def test_cancelled_while_a_long_text_is_read(self) -> None:
+        gate, pipe = self.gate(PREPARING), Pipe(self.folder, "read")
+        asked = Asked(gate, TextRequest(tokens=(1,) * (LONG_CHARS + 1)))
+        with pipe.reached():
+            self.cancelled_at_once(gate, asked)
 
     # Cancelled in each state
 

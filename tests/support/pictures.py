@@ -10,5 +10,5 @@ def smallest_gif() -> bytes:
     return b"GIF89a\1\0\1\0\x80\0\0" + bytes(6) + b"\x2c\0\0\0\0\1\0\1\0\0" + b"\2\2\x44\1\0" + b"\x3b"
 
 
-IDLE = SimpleNamespace(warm_ahead=lambda jobs: None)
+IDLE = SimpleNamespace(ahead=SimpleNamespace(coming=lambda jobs: None))
 """A pool for readers of pictures, where nothing is to be heated."""

@@ -60,6 +60,17 @@ def melody(seconds: float, rate: int = RATE) -> Any:
 
 def encoded(samples: Any, form: Form, *, channels: int = 1, picture: bool = False, **tags: str) -> bytes:
     """float32 samples (n,) at ``form.rate``, the same in each channel, as a file; ``picture`` adds a video stream."""
+    key = (samples.tobytes(), samples.dtype.str, form, channels, picture, *sorted(tags.items()))
+    if key not in FILES:
+        FILES[key] = _encode(samples, form, channels, picture, tags)
+    return FILES[key]
+
+
+FILES: dict[tuple[Any, ...], bytes] = {}
+"""The files so far: tests ask for the same ones again and again."""
+
+
+def _encode(samples: Any, form: Form, channels: int, picture: bool, tags: dict[str, str]) -> bytes:
     out = BytesIO()
     # FFmpeg's own Vorbis encoder is marked experimental, and knows stereo only.
     layout = "stereo" if channels == 2 or form.codec == "vorbis" else "mono"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,13 @@ class Module:
     early: tuple[str, ...]
 
 
-def modules() -> Iterator[Module]:
+@functools.cache
+def modules() -> tuple[Module, ...]:
+    """All of them. Several tests read them, and each reading takes most of a second."""
+    return tuple(_modules())
+
+
+def _modules() -> Iterator[Module]:
     for path in sorted([*ROOT.glob("edgeserve/**/*.py"), *ROOT.glob("engines/**/*.py")]):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         name = f"edgeserve.{name}" if name.startswith("engines") else name  # its folder stands beside the package

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from edgeserve.jobs import INFO
@@ -11,6 +15,17 @@ from edgeserve.models.wanted import Kind, Wanted
 
 GGUF = b"GGUF" + bytes(3000)
 ONNX = b"\x08\x0a" + bytes(2000)
+SERVER = """
+import sys
+from pathlib import Path
+from edgeserve.models.served import ServedList
+served = ServedList(Path(sys.argv[1]))
+served.keep(["old", "older"])
+served.keep(sys.argv[2:])
+print(flush=True)
+sys.stdin.read()
+served.end()
+"""
 
 
 def left(store: Store) -> list[str]:
@@ -25,3 +40,13 @@ def pulled(root: Path, name: str, job: Kind = "llm", engine: str = INFO["llm"].e
     wanted = Wanted(name, job, engine, licence="Apache-2.0")
     manifest.write(folder, wanted, {"model": folder / "model.gguf"}, "http://127.0.0.1/model.gguf")
     return Store(root)
+
+
+@contextlib.contextmanager
+def other_server(root: Path, *names: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that serves models of the store."""
+    command = [sys.executable, "-c", SERVER, str(root), *names]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process

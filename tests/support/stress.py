@@ -8,8 +8,8 @@ import os
 import random
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -32,12 +32,20 @@ def seeded() -> random.Random:
 
 
 class Witness:
-    """Sees every step and every run of one engine. ``wrong`` tells what must never be: two at once, a step to the wrong
-    rung, an engine opened twice. ``opened`` is opens less closes, ``moved`` counts steps down."""
+    """Sees every step and every run of one engine.
+
+    ``wrong`` tells what must never be:
+
+    - two that compute at once, more runs than slots
+    - a step while a run is under way, or to the wrong rung
+    - an engine opened twice
+
+    ``opened`` is opens less closes, ``moved`` counts steps down.
+    """
 
     def __init__(self, engine: Any) -> None:
         self.engine = engine
-        self.opened = self.moved = 0
+        self.opened = self.moved = self.runs = 0
         self.wrong: list[str] = []
         self._busy = threading.Lock()
         self._doing = ""
@@ -54,6 +62,8 @@ class Witness:
                 take()  # a step that is part of another: heat opens, close parks
                 return
             with self._alone(name):
+                if self.runs:
+                    self.wrong.append(f"{name} during {self.runs} runs")
                 self._stepping, before = threading.get_ident(), self.engine.rung
                 try:
                     take()
@@ -65,10 +75,24 @@ class Witness:
 
     def _run(self, name: str, events: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
         def run(*arguments: Any) -> Iterator[Any]:
-            with self._alone(name):
-                yield from events(*arguments)
+            self.runs += 1
+            if self.runs > getattr(self.engine, "slots", 1):
+                self.wrong.append(f"{self.runs} runs at once")
+            try:
+                yield from self._in_turns(name, events(*arguments))
+            finally:
+                self.runs -= 1
 
         return run
+
+    def _in_turns(self, what: str, events: Iterator[Any]) -> Iterator[Any]:
+        with contextlib.closing(cast(Generator[Any, None, None], events)):
+            while True:
+                with self._alone(what):
+                    event = next(events, None)
+                if event is None:
+                    return
+                yield event
 
     @contextlib.contextmanager
     def _alone(self, what: str) -> Iterator[None]:

@@ -9,7 +9,9 @@ from types import ModuleType
 
 TOOL = Path(__file__).parents[2] / "tools" / "clients_page.py"
 FOUND = {
-    "zeta": {"version": "1.2", "features": {"chat": "passed", "tools": "failed"}},
+    "zeta": {"version": "1.2", "features": {"chat": "passed", "tools": "failed", "async": "passed"}},
+    "Beta": {"version": "2", "features": {"chat": "passed"}},
+    "gamma": {"version": "3", "features": {"chat": "passed"}},
     "npm:alpha": {"version": "", "features": {"streams": "skipped", "chat": "skipped"}},
 }
 
@@ -23,15 +25,17 @@ def tool() -> ModuleType:
     return module
 
 
-def test_each_client_has_a_row_and_each_feature_a_column(tmp_path: Path) -> None:
+def test_each_client_has_a_row_and_each_feature_of_several_a_column(tmp_path: Path) -> None:
     (tmp_path / "found.json").write_text(json.dumps(FOUND), encoding="utf-8")
     tool().main(str(tmp_path / "found.json"), str(tmp_path / "clients.md"))
     lines = [line for line in (tmp_path / "clients.md").read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
     assert lines == [
-        "| client | version | chat | tools | streams |",
-        "| --- | --- | --- | --- | --- |",
-        "| alpha (npm) | not installed | not run |  | not run |",
-        "| zeta | 1.2 | yes | **no** |  |",
+        "| client | version | chat | also |",
+        "| --- | --- | --- | --- |",
+        "| alpha (npm) | not installed | not run | streams (not run) |",
+        "| Beta | 2 | yes |  |",
+        "| gamma | 3 | yes |  |",
+        "| zeta | 1.2 | yes | tools (**no**), async |",
     ]
 
 
@@ -40,3 +44,4 @@ def test_the_page_that_is_there_is_a_page_of_the_tool() -> None:
     assert written.startswith(tool().HEAD)
     assert written.endswith(tool().FOOT)
     assert "**no**" not in written
+    assert written.count("| client | version |") == 1

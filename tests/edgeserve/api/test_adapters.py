@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cases import each
 from support.server import Running, considerate_governor, serving
 
 from edgeserve.engine import Adapter, ModelSpec
@@ -126,7 +127,7 @@ def test_the_field_lora_chooses_any_mixture(adapted: Running) -> None:
     assert requests[-1].adapters == (), "the field wins"
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "param"),
     [
         ({"lora": [{"id": 3}]}, "lora[0].id"),

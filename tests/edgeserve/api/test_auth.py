@@ -5,21 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from support.cases import each
 from support.refusals import told
 from support.server import Running, fake_pool, serving, until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from edgeserve.api.auth import GRANT, KeyRequired, client_of, for_owner, is_loopback
+from edgeserve.activity import Activity
+from edgeserve.api import auth
+from edgeserve.api.admission import REVOKED
+from edgeserve.api.auth import GRANT, OFFERED, KeyRequired, client_of, for_owner, is_loopback
 from edgeserve.api.routes import ENTRIES, routes
+from edgeserve.attendants import Attendant, Revocation
 from edgeserve.clients import Client
 from edgeserve.errors import Forbidden
 from edgeserve.keys import file
@@ -27,7 +34,7 @@ from edgeserve.keys.key import Key, digest_of
 from edgeserve.keys.ring import Keyring
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "known_as"),
     [
         (("127.0.0.1", 5), "loopback"),
@@ -64,14 +71,12 @@ def test_with_a_key_by_that_which_does_not_stand_there() -> None:
     assert seen[0].owner == Client(seen[0].key)
 
 
-@pytest.mark.parametrize(
-    "host", ["", "localhost", "0.0.0.0", "::", "10.0.0.1", "127.0.0.1.far.example", "::ffff:10.0.0.1"]
-)
+@each("host", ["", "localhost", "0.0.0.0", "::", "10.0.0.1", "127.0.0.1.far.example", "::ffff:10.0.0.1"])
 def test_other_addresses_are_not_loopback(host: str) -> None:
     assert not is_loopback(host)
 
 
-@pytest.mark.parametrize(
+@each(
     ("scope", "client", "served"),
     [
         (None, ("127.0.0.1", 5), True),
@@ -109,6 +114,18 @@ def test_every_route_that_manages_the_server_is_the_owners() -> None:
     assert [one.path for one in managing if not one.owner] == []
     wrapped = {route.path for route in routes() if isinstance(route, Route) and hasattr(route.endpoint, "__wrapped__")}
     assert {one.path for one in managing} == wrapped
+
+
+@pytest.mark.parametrize("own", ["sesame", "a/b=c", "per%cent", "%41", '(ä) 🙂,;"', "x" * 200])
+def test_a_websocket_offers_any_key(own: str) -> None:
+    """As the page does, and as it is where it has no other characters than a sub-protocol takes."""
+    encoded = quote(own, safe="!~*'")
+    found = [auth.keys({"headers": [], "subprotocols": ["realtime", f"{OFFERED}{encoded}"]})]
+    if own.isalnum() or own == "per%cent" or own == "%41":
+        found.append(auth.keys({"headers": [], "subprotocols": [f"{OFFERED}{own}"]}))
+    for one in found:
+        assert Keyring(own).find(one) is not None
+    assert Keyring("another").find(found[0]) is None
 
 
 CHAT = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
@@ -214,3 +231,76 @@ def test_a_websocket_ends_with_its_key(tmp_path: Path, path: str, caplog: pytest
             with pytest.raises(ConnectionClosed, match="the key was revoked"):
                 read(socket, "an end")
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+@contextlib.contextmanager
+def looking(tmp_path: Path, *keys: Key) -> Iterator[tuple[Running, Path]]:
+    """A server with these keys, which looks at their file as a server does; without keys, there is no file."""
+    path = tmp_path / "keys.json"
+    if keys:
+        file.write(path, keys)
+    watch = Looks()
+    with serving(fake_pool(["llm", "asr", "tts"]), keys_file=str(path), attendants=[watch]) as running:
+        watch.ring = running.app.state.ring
+        yield running, path
+
+
+class Looks(Attendant):
+    """``Revocation`` of a ring that is known when the server runs."""
+
+    ring: Keyring | None = None
+
+    def look(self, server: Activity) -> None:
+        if self.ring is not None:
+            Revocation(self.ring).look(server)
+
+
+@pytest.mark.parametrize("path", ["/v1/transcribe/live", "/v1/realtime"])
+@pytest.mark.parametrize(("first", "then", "why"), [
+    ("phone", "desk", "the key was revoked"),
+    ("", "desk", "requires a key by now"),
+])  # fmt: skip
+def test_a_silent_websocket_ends_with_its_admission(
+    tmp_path: Path, path: str, first: str, then: str, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with looking(tmp_path, *([key(first)] if first else [])) as (running, keys):
+        url = running.url.rstrip("/").replace("http", "ws") + path
+        with connect(url, additional_headers=bearer(first) if first else {}) as socket:
+            socket.recv(timeout=10)
+            file.write(keys, [key(then)])
+            with pytest.raises(ConnectionClosed, match=why) as closed:  # noqa: PT012 - what came before is read
+                while True:
+                    socket.recv(timeout=10)
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == REVOKED
+        until(lambda: len(running.app.state.sessions) == 0)
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("first", ["phone", ""])
+def test_the_memory_feed_ends_with_its_admission(tmp_path: Path, first: str) -> None:
+    with looking(tmp_path, *([key(first)] if first else [])) as (running, keys):
+        asked = httpx.stream(
+            "GET", f"{running.url}/memory/feed?past=0", headers=bearer(first) if first else {}, timeout=30
+        )
+        with asked as stream:
+            lines = stream.iter_lines()
+            assert "start" in next(lines)
+            file.write(keys, [key("desk")])
+            last = [line for line in lines if line][-1]
+        assert '"end"' in last
+        assert ("revoked" if first else "requires a key") in last
+
+
+def test_a_damaged_first_file_closes_the_server_and_health_says_so(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    with serving(fake_pool(["llm"]), keys_file=str(keys)) as running:
+        assert running.client.get("/v1/health").json()["keys"] == "ok"
+        keys.write_text("{")
+        refused = running.client.post("/v1/chat", json=CHAT)
+        assert refused.status_code == 401
+        assert "the file of keys cannot be read" in told(refused)["message"]
+        assert "cannot be read" in running.client.get("/v1/health").json()["keys"]
+        file.write(keys, [key("phone")])
+        assert ask(running, "phone").status_code == 200
+        assert running.client.get("/v1/health").json()["keys"] == "ok"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from starlette.requests import Request
+from support.cases import each
 from support.pictures import IDLE
 from support.turns import counted_calls, most_in_a_turn
 
@@ -71,7 +72,7 @@ def test_arguments_of_many_calls_hold_no_more_values_together_than_a_body(pictur
     assert read(pictures, called(calls[0]))[0].tool_calls[0].arguments == many
 
 
-@pytest.mark.parametrize("text", ["[]", "x", '{"a": 1e999}', '{"a": NaN}', '{"a": "\\ud800"}', '{"a":' * 200])
+@each("text", ["[]", "x", '{"a": 1e999}', '{"a": NaN}', '{"a": "\\ud800"}', '{"a":' * 200])
 def test_broken_arguments_of_a_past_call_stay_as_they_are(pictures: Attachments, text: str) -> None:
     assert read(pictures, arguments(text))[0].tool_calls[0].arguments == text
 
@@ -128,8 +129,8 @@ def test_a_refusal_is_what_the_assistant_said(pictures: Attachments) -> None:
     assert read(pictures, {"role": "assistant", "content": "x", "refusal": "no"})[0].text == "x"
 
 
-@pytest.mark.parametrize("role", ["user", "tool"])
-@pytest.mark.parametrize(
+@each("role", ["user", "tool"])
+@each(
     "given",
     [
         {"type": "image_url", "image_url": "URL"},
@@ -161,7 +162,7 @@ def arguments(text: Any) -> dict[str, Any]:
     return called({**CALL, "function": {"name": "f", "arguments": text}})
 
 
-@pytest.mark.parametrize(
+@each(
     ("message", "param"),
     [
         ({"role": "user", "content": "x", "contents": "y"}, "contents"),
@@ -185,7 +186,7 @@ def test_undeclared_fields_are_refused_by_name(pictures: Attachments, message: d
     assert caught.value.param == f"messages[0].{param}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "param"),
     [
         ({"tools": [{**TOOL, "strict": True}]}, "tools[0].strict"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import inspect
 
-import pytest
+from support.cases import each
 
 from edgeserve.api.entry import Entry
 from edgeserve.api.routes import ENTRIES
@@ -10,7 +10,7 @@ from edgeserve.api.schema import Record
 from edgeserve.named import find
 
 
-@pytest.mark.parametrize("handler", sorted({one.handler for one in ENTRIES}))
+@each("handler", sorted({one.handler for one in ENTRIES}))
 def test_the_handler_of_every_route_is_there(handler: str) -> None:
     found = find(handler)
     assert inspect.iscoroutinefunction(found)

@@ -24,7 +24,7 @@ class Server:
         self.pool = fake_pool(["llm"], **settings.pop("pool", {}))
         self.app = build(self.pool, **settings)
         self.order: list[str] = []
-        self.pool._heat_ahead = self._begun  # type: ignore[method-assign]
+        self.pool.ahead.begun = self._begun  # type: ignore[method-assign]
         self.held = Held(engine_of(self.pool.gates["llm"]))
 
     def _begun(self, request: Request) -> None:

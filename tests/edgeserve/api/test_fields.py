@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 
 from edgeserve.api.fields import SMALLEST, Fields, read_number
 from edgeserve.api.json_body import read_object
@@ -73,7 +74,7 @@ def test_text_is_a_number_where_json_and_python_agree_or_nearly(text: str) -> No
     assert isinstance(found, int) is text.strip().lstrip("+-").isdigit()
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "nan",
@@ -101,7 +102,7 @@ def test_other_texts_of_a_form_are_no_number(text: str) -> None:
     assert caught.value.param == "temperature"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value"),
     [("0.5", 0.5), (" 1\n", 1.0), ("1e-320", 0.0), ("1e-40", 0.0), ("-0", 0.0), ("+.5", 0.5), ("1.", 1.0)],
 )
@@ -121,7 +122,7 @@ def test_flags(value: Any, written: bool, flag: bool) -> None:
     assert Fields({"x": value}, written=written).flag("x") is flag
 
 
-@pytest.mark.parametrize(("value", "written"), [("true", False), (1, False), ("yes", True), ("True", True), ("", True)])
+@each(("value", "written"), [("true", False), (1, False), ("yes", True), ("True", True), ("", True)])
 def test_other_values_are_no_flag(value: Any, written: bool) -> None:
     with pytest.raises(InvalidRequest, match="x must be true or false"):
         Fields({"x": value}, written=written).flag("x")

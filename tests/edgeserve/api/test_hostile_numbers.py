@@ -10,6 +10,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from support.cases import each
 from support.examples import examples
 from support.refusals import names, told
 from support.server import Running, fake_pool, serving
@@ -268,7 +269,7 @@ def test_half_a_character_is_refused_with_the_field_that_holds_it(served: Runnin
         assert (path, error["param"], "half of a character" in error["message"]) == (path, name, True)
 
 
-@pytest.mark.parametrize("path", sorted({path for path, _ in BODIES}))
+@each("path", sorted({path for path, _ in BODIES}))
 def test_half_a_character_in_a_name(served: Running, path: str) -> None:
     answer = served.client.post(path, content=b'{"\\ud800": 1}', headers={"Content-Type": "application/json"})
     assert (answer.status_code, "half of a character" in answer.text) == (400, True)

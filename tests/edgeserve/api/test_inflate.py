@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.cases import each
 from support.server import fake_pool, serving
 
 from edgeserve.api import inflate
@@ -83,7 +84,7 @@ def test_inflating_takes_no_time_of_the_event_loop(monkeypatch: pytest.MonkeyPat
     assert threading.main_thread() not in threads
 
 
-@pytest.mark.parametrize(
+@each(
     ("parts", "words"),
     [
         ((b"no gzip at all",), "damaged"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.cases import each
 from support.refusals import names
 from support.server import Running, fake_pool, serving, until
 
@@ -24,7 +25,7 @@ def read(value: Any) -> float | None:
     return Question(Fields({"keep_alive": value}), Limits()).keep_alive
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "seconds"),
     [
         (None, None),
@@ -59,7 +60,7 @@ def test_the_syntax(value: Any, seconds: float | None) -> None:
     assert read(value) == seconds
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     ["", "5 m", "5x", "m", "--5", "soon", "5m!", "1e3s", "1e", "nan", "inf", "\u00a05", True, [5], {"s": 5}, "9" * 401],
 )

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 
 from edgeserve.api.origin import Page, Rules, Site, read_host, read_origin
 from edgeserve.app import own_names
@@ -28,7 +29,7 @@ def asked(method: str = "POST", host: str = "127.0.0.1:8080", kind: str = "http"
     return RULES.refusal({"type": kind, "method": method, "headers": [(b"host", host.encode("latin-1")), *given]})
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "name", "port"),
     [
         ("127.0.0.1:8080", "127.0.0.1", 8080),
@@ -54,12 +55,12 @@ def test_a_text_that_names_no_host_is_none() -> None:
     assert [text for text in NO_HOSTS if read_host(text) is not None] == []
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "10.1.2.3:80", "[fe80::1]:8080", "localhost:1", "BOX", "box.:9"])
+@each("host", ["127.0.0.1", "10.1.2.3:80", "[fe80::1]:8080", "localhost:1", "BOX", "box.:9"])
 def test_names_that_nobody_else_can_give(host: str) -> None:
     assert asked(host=host) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "host",
     [
         *("far.example", "127.0.0.1.far.example:8080", "localhost.far.example", "local", "xlocal", "box.far.example"),
@@ -100,7 +101,7 @@ def test_a_foreign_page_changes_nothing(kind: str) -> None:
         assert (asked("GET", kind=kind, origin=origin) is None) is (kind == "http"), origin
 
 
-@pytest.mark.parametrize(
+@each(
     ("origin", "host"),
     [
         ("http://127.0.0.1:8080", "127.0.0.1:8080"),
@@ -130,7 +131,7 @@ def test_two_origins_are_none() -> None:
     assert RULES.refusal({"type": "http", "method": "POST", "headers": [both[0], both[1], both[1]]})
 
 
-@pytest.mark.parametrize("site", ["cross-site", "same-site", "", "CROSS-SITE", "anything"])
+@each("site", ["cross-site", "same-site", "", "CROSS-SITE", "anything"])
 def test_a_browser_that_tells_no_origin_is_believed_where_it_comes_from(site: str) -> None:
     assert asked(sec_fetch_site=site)
     assert asked("GET", sec_fetch_site=site) is None
@@ -170,7 +171,7 @@ def test_only_an_origin_of_that_very_host_is_its_own(origin: str, host: str) -> 
         assert str(theirs.hostname).rstrip(".") == str(ours.hostname).rstrip(".") or page.site.is_address
 
 
-@pytest.mark.parametrize(
+@each(
     ("hosts", "pages", "told"),
     [
         (["a:80"], [], "allowed_hosts = 'a:80'"),

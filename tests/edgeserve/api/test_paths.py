@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import httpx
-import pytest
+from support.cases import each
 from support.server import fake_pool, serving
 from websockets.sync.client import connect
 
@@ -16,7 +16,7 @@ ROUTES = {LIVE, *(one.path for one in ENTRIES)}
 async def nothing(*_: object) -> None: ...
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "meant"),
     [
         ("/", "/"),

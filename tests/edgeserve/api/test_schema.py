@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.cases import each
 
 from edgeserve.api.fields import MOST_IGNORED, Fields
 from edgeserve.api.limits import Limits
@@ -59,7 +60,7 @@ def test_given_fields_are_read() -> None:
     assert shape.has("colour")
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "message"),
     [
         ({"name": None}, "name is required and must not be empty"),

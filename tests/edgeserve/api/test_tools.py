@@ -10,6 +10,7 @@ import openai
 import pytest
 from openai import OpenAI
 from pydantic import BaseModel
+from support.cases import each
 from support.server import Running
 
 WEATHER = {
@@ -118,7 +119,7 @@ def test_an_answer_by_schema_is_parsed(ai: OpenAI) -> None:
     assert answer.choices[0].message.parsed == City(city="Paris")
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "told"),
     [
         ({"tools": [{"type": "function"}]}, r"tools\[0\].function is required"),

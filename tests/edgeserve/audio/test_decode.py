@@ -13,6 +13,7 @@ from typing import Any
 import av
 import numpy
 import pytest
+from support.cases import each
 from support.sounds import FORMS, Form, add_picture, encoded, melody, wav_file
 
 from edgeserve.audio import decode
@@ -52,7 +53,7 @@ def test_every_form_is_read(name: str) -> None:
         assert numpy.abs(out[:shared] - wanted[:shared])[200:-200].max() < 1e-3
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "bits", "raw"),
     [
         (1, 8, lambda x: (x * 127 + 128).astype(numpy.uint8)),
@@ -63,7 +64,7 @@ def test_every_form_is_read(name: str) -> None:
         (3, 64, lambda x: x.astype("<f8")),
     ],
 )
-@pytest.mark.parametrize("extensible", [False, True])
+@each("extensible", [False, True])
 def test_every_depth_of_wav(code: int, bits: int, raw: Any, extensible: bool) -> None:
     samples = numpy.ascontiguousarray(raw(melody(1).astype(numpy.float64))).tobytes()
     out = read(wav_file(samples, code, 1, 16_000, bits, extensible=extensible))
@@ -71,7 +72,7 @@ def test_every_depth_of_wav(code: int, bits: int, raw: Any, extensible: bool) ->
     assert abs(out - melody(1)).max() < (0.02 if bits == 8 else 1e-4)
 
 
-@pytest.mark.parametrize("channels", range(1, 9))
+@each("channels", range(1, 9))
 def test_as_many_channels_as_a_room_has_microphones(channels: int) -> None:
     samples = numpy.zeros((16_000, channels), "<f4")
     samples[:, -1] = melody(1)  # FFmpeg would take it for a bass channel, and leave it out
@@ -104,7 +105,7 @@ def test_words_after_the_sound_are_passed_over() -> None:
     assert len(read(made("mp3") + b"TAG" + b"words" * 25)) == SECONDS * 16_000
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [
         b"these are words",
@@ -157,7 +158,7 @@ def test_forms_out_of_range(channels: int, rate: int) -> None:
         decode.check(wav_file(bytes(80_000), 1, channels, rate, 16), LIMIT, "file")
 
 
-@pytest.mark.parametrize("name", ["wav", "wav-float", "aiff", "flac", "webm", "mkv"])
+@each("name", ["wav", "wav-float", "aiff", "flac", "webm", "mkv"])
 def test_a_file_that_was_cut_off(name: str) -> None:
     data = made(name)
     with pytest.raises(InvalidRequest, match=r"cut off: it says that it lasts 12\.0 s, but holds [5-6]\.\d s") as told:

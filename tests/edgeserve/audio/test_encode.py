@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 import pytest
+from support.cases import each
 from support.speech import decoded, likeness
 
 from edgeserve.audio import encode
@@ -56,7 +57,7 @@ def test_sound_leaves_as_it_comes(name: str) -> None:
     assert len(heard) / at > 0.25
 
 
-@pytest.mark.parametrize("name", encode.FORMS)
+@each("name", encode.FORMS)
 def test_a_sound_shorter_than_a_frame_is_a_file_too(name: str) -> None:
     heard, at = decoded(b"".join(encoded(name, bytes(480), 24_000, 480)), name)
     assert 0.01 * at <= len(heard) < 0.1 * at

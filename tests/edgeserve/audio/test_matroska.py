@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.cases import each
 from support.sounds import FORMS, encoded, melody
 
 from edgeserve.audio import decode, matroska
@@ -37,7 +38,7 @@ def cues(count: int) -> bytes:
     return element(CUES, element(b"\xbb", element(b"\xb3", b"\1") + b"\xb7\x86\xf7\x81\1\xf1\x81\1" * count))
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "told"),
     [
         (tags(600), "512 tags"),
@@ -60,7 +61,7 @@ def test_what_is_too_much_is_told(content: bytes, told: str) -> None:
         decode.check(data, 60, "audio")
 
 
-@pytest.mark.parametrize(
+@each(
     "content",
     [
         tags(512),

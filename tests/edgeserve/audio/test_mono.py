@@ -7,6 +7,7 @@ from typing import Any
 import av
 import numpy
 import pytest
+from support.cases import each
 from support.sounds import melody
 
 from edgeserve.audio.mono import mono
@@ -45,7 +46,7 @@ def test_what_16_khz_cannot_hold_is_filtered_out() -> None:
     assert numpy.abs(heard(frames(tone[None], 48_000)))[200:-200].max() < 0.01
 
 
-@pytest.mark.parametrize("layout", ["stereo", "2.1", "quad", "5.0", "5.1", "7.1"])
+@each("layout", ["stereo", "2.1", "quad", "5.0", "5.1", "7.1"])
 def test_each_channel_counts_alike(layout: str) -> None:
     count = av.AudioLayout(layout).nb_channels
     for voice in range(count):

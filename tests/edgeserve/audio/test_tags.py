@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 
 import pytest
+from support.cases import each
 from support.ogg import page, pages
 from support.sounds import FORMS, encoded, melody
 
@@ -82,7 +83,7 @@ MANY = [
 NAMES = ["flac", "ogg", "ogg-pieces", "id3", "aac", "private", "id3-flac", "id3-ogg"]
 
 
-@pytest.mark.parametrize("data", MANY, ids=NAMES)
+@each("data", MANY)
 def test_many_tags_are_refused_before_they_are_read(data: bytes) -> None:
     with pytest.raises(UnsupportedMedia, match="more than 4096 tags"):
         decode.check(data, 60, "audio")

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
+from support.cases import each
 from support.machines import BOX, LLAMA, NO_MLX, ORT
 
 from edgeserve.doctor.findings import Facts, Model, choose, compiler_command, examine, judge
@@ -27,7 +28,7 @@ def test_nothing_is_missing() -> None:
     assert examine(Facts(BOX, (CHAT, SPEECH))) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("size", "pulled", "machine", "word"),
     [
         (3 * GB, True, BOX, "yes"),
@@ -113,7 +114,7 @@ def test_a_compiler_is_not_missed_once_the_runtime_is_built() -> None:
     assert examine(Facts(box(c_compiler=None, cxx_compiler=None), (CHAT,))) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("system", "manager", "command"),
     [
         ("Debian GNU/Linux 12", "apt-get", "sudo apt-get install build-essential"),
@@ -161,7 +162,7 @@ def test_it_matters_to_mlx_as_well() -> None:
     assert len(examine(Facts(mlx, (CHAT,)))) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"dedicated": False},

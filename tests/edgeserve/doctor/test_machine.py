@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cases import each
 
 from edgeserve.doctor import machine
 from edgeserve.doctor.machine import Runtime, ask_runtime, first_command, known_features, read_wired_collector
@@ -47,7 +48,7 @@ def test_a_runtime_that_fails(code: int, error: str, detail: str) -> None:
     assert (runtime.version, runtime.detail) == (None, detail)
 
 
-@pytest.mark.parametrize("out", ["", "\n", "goodbye\n", "3\n", '["1"]\n', '["1", "CPU", "more"]\n'])
+@each("out", ["", "\n", "goodbye\n", "3\n", '["1"]\n', '["1", "CPU", "more"]\n'])
 def test_a_runtime_that_says_something_else(out: str) -> None:
     runtime = ask_runtime("mlx", ended(0, out))
     assert runtime.version is None
@@ -111,4 +112,5 @@ def test_a_machine_that_leaves_the_system_little_is_dedicated(
     policy: MemoryPolicy, dedicated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "ask_runtime", lambda name: Runtime(name, "1", "asked"))
+    monkeypatch.setattr(machine.bandwidth, "measure", lambda *given: 1e9)
     assert machine.read(tmp_path, policy, {}).dedicated is dedicated

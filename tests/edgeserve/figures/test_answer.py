@@ -56,6 +56,7 @@ def test_a_call_a_segment_and_a_sound_are_first_pieces(event: Any) -> None:
 def test_speech_heard_and_spoken() -> None:
     assert seen(AudioEvent(bytes(48_000), 24_000), AudioEvent(bytes(24_000), 24_000)).spoken == 1.5
     assert seen(SegmentEvent(0, 2, "said"), TranscriptEnd("en", 2.5)).heard == 2.5
+    assert seen(messages.SpeakerEvent(0, 3.5, 1), messages.SpeakerEvent(1, 2, 0)).heard == 3.5
 
 
 def test_embeddings_and_ranks_read_tokens_and_have_no_first_one() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from support.cases import each
 
 from edgeserve.figures.families import COUNTED, LLAMA, PREFIX, PROCESS, READ, Family
 
@@ -25,7 +25,7 @@ def test_the_page_names_the_names_of_llama_server() -> None:
     assert set(re.findall(r"`(llamacpp:\w+)`", PAGE)) == {one.name for one in LLAMA}
 
 
-@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+@each("one", ALL)
 def test_names_follow_the_rules_of_prometheus(one: Family) -> None:
     assert re.fullmatch(r"(llamacpp:)?[a-z_]+", one.name)
     assert one.name.endswith("_total") is (one.kind == "counter")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 
 from edgeserve.figures.trace import Trace, read
 
@@ -16,7 +16,7 @@ def one(value: str | bytes) -> Trace | None:
     return read([(b"host", b"x"), (b"traceparent", value if isinstance(value, bytes) else value.encode())])
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "flags"),
     [
         (GOOD, 1),
@@ -31,7 +31,7 @@ def test_good_ones(value: str, flags: int) -> None:
     assert one(value) == Trace(TRACE, SPAN, flags)
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         "",

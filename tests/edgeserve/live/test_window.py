@@ -7,6 +7,7 @@ import math
 import random
 
 import pytest
+from support.cases import each
 
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
 from edgeserve.live.window import MAX_PUSH_BYTES, Window, check, check_samples
@@ -64,7 +65,7 @@ def test_dropping_forgets_what_lies_before() -> None:
     assert made.seconds < 0.03
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "kind", "text"),
     [
         (bytes(MAX_PUSH_BYTES + 4), TooLarge, "at most 10 s of sound"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from support.cases import each
 
 from edgeserve.errors import EdgeserveError, EngineFailure, TooLarge, UnsupportedMedia
 from edgeserve.media.task import Bounds, Task
@@ -12,7 +12,7 @@ PLAIN = Task("none:none", "decoder", "audio", Bounds(), "file")
 OWN = Task("none:none", "encoder", "encoding mp3", Bounds())
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "kind", "message"),
     [
         (CLIENTS.too_large("takes too long"), TooLarge, "audio takes too long; send WAV"),

@@ -8,8 +8,10 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
+from support.examples import examples
 
 from edgeserve import messages
 from edgeserve.engine import Footprint, ModelSpec
@@ -46,7 +48,7 @@ def crossed(value: object) -> Any:
 
 
 @pytest.mark.parametrize("kind", [*CLASSES, Footprint])
-@settings(deadline=None, max_examples=10, derandomize=True)
+@examples(10, derandomize=True)
 @given(st.data())
 def test_each_message_crosses(kind: type, data: st.DataObject) -> None:
     value = data.draw(st.from_type(kind))
@@ -77,7 +79,7 @@ JSON: Any = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=40, derandomize=True)
+@examples(40, derandomize=True)
 @given(JSON, st.sampled_from([*(one.__name__ for one in CLASSES), "Popen"]))
 def test_other_json_is_a_value_or_a_value_error(value: Any, name: str) -> None:
     for one in (value, {"c": name, "v": value}):
@@ -94,7 +96,7 @@ def test_bytes_come_once_and_in_order() -> None:
     assert (reader.read({"b": [0, 3]}), reader.read({"b": [3, 6]})) == (b"one", b"two")
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "values"),
     [
         ("TokenEvent", [5, []]),

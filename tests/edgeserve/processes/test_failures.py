@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import pytest
+from support.cases import each
 
 from edgeserve.errors import Busy, ContextOverflow, EngineFailure, InvalidRequest
 from edgeserve.processes import failures
@@ -38,13 +39,13 @@ def test_a_foreign_error_is_a_failure_of_the_engine() -> None:
     assert found.message == "model failed on this request: 'x'"
 
 
-@pytest.mark.parametrize("retry_after", ["2", math.inf, math.nan, -1, 1e9])
+@each("retry_after", ["2", math.inf, math.nan, -1, 1e9])
 def test_an_error_with_a_time_that_is_none_is_refused(retry_after: object) -> None:
     with pytest.raises(ValueError, match="no error of an edgeserve process"):
         failures.read_error(["Busy", "text", None, retry_after, [], ""])
 
 
-@pytest.mark.parametrize("figures", [None, "12", [1.5], [True], [-1], [1 << 60], [1] * 5])
+@each("figures", [None, "12", [1.5], [True], [-1], [1 << 60], [1] * 5])
 def test_an_error_with_figures_that_are_none_is_refused(figures: object) -> None:
     with pytest.raises(ValueError, match="no error of an edgeserve process"):
         failures.read_error(["ContextOverflow", "text", None, None, figures, ""])

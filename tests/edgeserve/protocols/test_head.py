@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 
 from edgeserve.protocols.head import MAX_BYTES, MAX_LINES, fault
 
@@ -40,7 +40,7 @@ def test_control_characters_are_refused_wherever_they_stand(at: int, code: int) 
         assert status(head[:at] + bytes([code]) + head[at:]) == 400
 
 
-@pytest.mark.parametrize(
+@each(
     ("head", "expected"),
     [
         (START + b"\r\n", None),

@@ -25,6 +25,13 @@ from edgeserve.protocols.websocket import MAX_FRAGMENTS, SocketConnection
 PING, PONG, TEXT, BINARY, CONT = 9, 10, 1, 2, 0
 
 
+@pytest.fixture
+def unknown() -> Iterator[Running]:
+    """A server that no other client has met: connections that have gone may come to a shared one late."""
+    with serving(fake_pool(["asr"])) as running:
+        yield running
+
+
 @pytest.fixture(scope="module")
 def live() -> Iterator[Running]:
     with serving(fake_pool(["asr"]), patience=Patience(write=0.6)) as running:
@@ -109,21 +116,41 @@ def test_a_client_that_leaves_during_the_handshake_is_no_error(live: Running, ca
 
 @pytest.mark.parametrize("early", [frame(7, b""), frame(TEXT, b"\xff"), frame(PING, b"")])
 def test_frames_that_come_before_the_handshake_is_answered_wait(
-    live: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, early: bytes
+    unknown: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, early: bytes
 ) -> None:
     """They may be wrong, or be answered: the answer to the handshake comes first."""
-    sessions, sent = live.app.state.sessions, threading.Event()
+    sessions, sent = unknown.app.state.sessions, threading.Event()
     start = sessions.start
     monkeypatch.setattr(sessions, "start", lambda *how: sent.wait(10) and start(*how))
-    with dialled(live) as link:
+
+    def upgraded() -> bool:
+        return any(isinstance(one, SocketConnection) for one in list(unknown.server.server_state.connections))
+
+    with dialled(unknown) as link:
         link.sendall(handshake())
-        until(lambda: any(isinstance(one, SocketConnection) for one in list(live.server.server_state.connections)))
+        until(upgraded)
         link.sendall(early)
         sent.set()
         assert link.recv(12) == b"HTTP/1.1 101"
         link.sendall(frame(8, b""))
         assert b'"started"' in read_all(link)
     assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.parametrize("early", [frame(TEXT, b'{"type": "close"}'), frame(PING, b""), b"\x81", b"x" * 3000])
+def test_frames_in_one_piece_with_the_handshake_are_refused(
+    unknown: Running, caplog: pytest.LogCaptureFixture, early: bytes
+) -> None:
+    """They were dropped, and what came later was taken for the first frame."""
+    with dialled(unknown) as link:
+        link.sendall(handshake() + early)
+        answer = read_all(link)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"wait for the answer before you send" in answer
+    assert len(unknown.app.state.sessions) == 0
+    assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []
+    with opened(unknown):
+        """Others are served."""
 
 
 @pytest.mark.parametrize(("more", "code"), [(b"", 1007), (frame(8, struct.pack("!H", 1000)), 1000)])

@@ -86,6 +86,7 @@ def test_places_are_limited_and_shared_with_http() -> None:
         until(lambda: len(connections) == 0)
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_is_paused() -> None:
     """The server holds few bytes of the answer, and reads no further events; later the client gets all."""
     pool = fake_pool(["tts"])
@@ -178,3 +179,16 @@ def test_a_header_may_hold_the_data(short: Wyoming) -> None:
     with short.dialled() as client:
         client.link.sendall(json.dumps({"type": "ping", "data": {"text": "here"}}).encode() + b"\n")
         assert client.until("pong")[-1].data == {"text": "here"}
+
+
+def test_events_count_as_requests_and_pings_do_not(short: Wyoming) -> None:
+    """Short requests fall between two looks at the connections: their number keeps the server from an idle end."""
+    state = short.running.server.server_state
+    before = state.total_requests
+    with short.dialled() as client:
+        client.link.sendall(written("ping") * 3)
+        client.until("pong")
+        assert state.total_requests == before
+        client.link.sendall(written("describe"))
+        client.until("info")
+        assert state.total_requests == before + 1

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.cases import each
 
 from edgeserve.errors import ConfigError
 from edgeserve.service.plan import Plan
@@ -91,7 +92,7 @@ def test_a_socket_starts_the_service() -> None:
     assert "WantedBy=sockets.target" in found
 
 
-@pytest.mark.parametrize(
+@each(
     ("word", "in_a_unit", "in_a_command"),
     [
         ("/opt/a", "/opt/a", "/opt/a"),

@@ -7,7 +7,7 @@ import posixpath
 import re
 from pathlib import Path
 
-import pytest
+from support.cases import each
 
 from edgeserve.api.web import lean
 
@@ -32,13 +32,13 @@ PREFIXED = re.compile(r"\bt\(`([\w.]+)\$\{")
 PLACE = re.compile(r"\{(\w+)\}")
 
 
-@pytest.mark.parametrize("name", OWN)
+@each("name", OWN)
 def test_nothing_names_a_foreign_address(name: str) -> None:
     text = OWN[name].replace(NAMESPACE, "")
     assert FOREIGN.findall(text) == []
 
 
-@pytest.mark.parametrize("name", OWN)
+@each("name", OWN)
 def test_nothing_is_inline_or_written_as_markup(name: str) -> None:
     text = OWN[name]
     assert re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text) == []
@@ -47,7 +47,7 @@ def test_nothing_is_inline_or_written_as_markup(name: str) -> None:
     assert "<style" not in text
 
 
-@pytest.mark.parametrize("name", OWN)
+@each("name", OWN)
 def test_a_file_is_short(name: str) -> None:
     assert OWN[name].count("\n") <= 300
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from support.cases import each
 
 from edgeserve.api.anthropic.answer import MessageAnswer
 from edgeserve.errors import EngineFailure
@@ -160,7 +161,7 @@ def test_a_text_of_white_space_alone_is_no_block() -> None:
     assert [one["type"] for one in whole(*events)["content"]] == ["tool_use", "text"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("reason", "stop", "told"),
     [
         ("stop", "", ("end_turn", None)),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-import pytest
+from support.cases import each
 
 from edgeserve.api.anthropic.billing import without
 
 LINE = "x-anthropic-billing-header: cc_version=2.1.29.f1a; cc_entrypoint=cli; cch=0a1b2;"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "left"),
     [
         (LINE, ""),

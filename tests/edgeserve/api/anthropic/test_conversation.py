@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.cases import each
 
 from edgeserve.api.anthropic.conversation import Given, conversation
 from edgeserve.api.anthropic.request import AnthropicCount
@@ -55,7 +56,7 @@ def test_a_system_text_stands_first(system: Any) -> None:
     assert (second.role, second.text) == ("user", "hello")
 
 
-@pytest.mark.parametrize("system", [None, "", [], [text("")], BILLING.format("aaaaa"), [text(BILLING.format("aaaaa"))]])
+@each("system", [None, "", [], [text("")], BILLING.format("aaaaa"), [text(BILLING.format("aaaaa"))]])
 def test_an_empty_system_text_is_none(system: Any) -> None:
     assert [one.role for one in turns(HELLO, system=system)] == ["user"]
 
@@ -104,7 +105,7 @@ def test_results_are_messages_of_tools_before_all_else() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "said"),
     [
         ({}, ""),
@@ -201,7 +202,7 @@ def test_a_call_begins_no_answer() -> None:
     assert not given(HELLO, assistant(CALL)).continues
 
 
-@pytest.mark.parametrize(
+@each(
     ("message", "param"),
     [
         ({"role": "tool", "content": "x"}, "messages[0].role"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.cases import each
 from support.server import fake_pool, serving
 
 from edgeserve import errors
@@ -23,7 +24,7 @@ def told(error: EdgeserveError) -> tuple[str, str]:
     return body["error"]["type"], body["error"]["message"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "kind"),
     [
         (errors.InvalidRequest("x"), "invalid_request_error"),

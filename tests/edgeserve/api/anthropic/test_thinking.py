@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from support.cases import each
 
 from edgeserve.api.anthropic.thinking import Shaped, Wish
 from edgeserve.api.fields import Fields
@@ -19,7 +20,7 @@ def shaped(**fields: Any) -> Shaped:
     return Shaped(Fields(fields), Limits())
 
 
-@pytest.mark.parametrize(
+@each(
     ("thinking", "wish"),
     [
         (None, Wish(False)),
@@ -50,7 +51,7 @@ def test_effort_is_a_variable_of_the_template() -> None:
     assert (shaped().variables(), shaped().json_schema) == ("", None)
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "param"),
     [
         ({"thinking": {"type": "on"}}, "thinking.type"),

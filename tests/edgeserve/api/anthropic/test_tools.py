@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.cases import each
 
 from edgeserve.api.anthropic.tools import MAX_TOOLS, Tools
 from edgeserve.api.fields import Fields
@@ -35,7 +36,7 @@ def test_tools_that_run_at_anthropic_are_left_out() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("choice", "meant"),
     [
         (None, ToolChoice()),
@@ -56,7 +57,7 @@ def test_none_takes_the_tools_away() -> None:
     assert tools(TOOL, tool_choice={"type": "none"}).declared() == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("declared", "choice", "param"),
     [
         ([], {"type": "any"}, "tool_choice"),

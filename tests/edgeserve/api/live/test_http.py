@@ -214,7 +214,7 @@ def test_two_clients_that_name_no_session_do_not_hear_each_other() -> None:
     async def run() -> None:
         pool = fake_pool(["asr"])
         app = build(pool)
-        await pool.start()
+        await pool.ahead.start()
 
         def client(address: str) -> httpx.AsyncClient:
             transport = httpx.ASGITransport(app, client=(address, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
+from support.cases import each
 from support.dashboard import BOARD, queries
 
 from edgeserve.figures.families import COUNTED, PREFIX, PROCESS, READ
@@ -15,7 +15,7 @@ LABEL = re.compile(r'(\w+)\s*(?:=|!=|=~|!~)\s*"')
 BY = re.compile(r"\b(?:by|on)\s*\(([^)]*)\)")
 
 
-@pytest.mark.parametrize("query", queries())
+@each("query", queries())
 def test_every_query_names_families_and_labels_of_the_table(query: str) -> None:
     known = {one.name for one in PROCESS}
     used = NAME.findall(query)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.cases import each
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
@@ -20,7 +21,7 @@ class Asked(Record):
     context = context.ContextField()
 
 
-@pytest.mark.parametrize("size", range(8))
+@each("size", range(8))
 def test_turns_come_back(size: int) -> None:
     turns = [*TURNS, ("user", "x" * size)]
     assert context.turns_in(context.written(turns)) == turns
@@ -41,7 +42,7 @@ def forged(data: bytes) -> list[int]:
     return [MARK, len(data), *(int.from_bytes(part, "little") for part in parts)]
 
 
-@pytest.mark.parametrize(
+@each(
     "numbers",
     [
         [1, 2, 3],

@@ -7,6 +7,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from support.cases import each
 from support.gates import fake_spec
 from support.store import GGUF, pulled
 
@@ -14,7 +15,7 @@ from edgeserve.api.ollama import details
 from edgeserve.engine import ModelSpec
 
 
-@pytest.mark.parametrize(
+@each(
     ("parameters", "told"),
     [(0, ""), (7, "7"), (999, "999"), (4_300_000_000, "4.3B"), (7_000_000_000, "7B"), (134_515_008, "134.52M")],
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.cases import each
 from support.gates import engine_of
 from support.server import Running, fake_pool, serving
 
@@ -83,9 +84,7 @@ def test_unknown_options_are_named_and_change_nothing(served: tuple[Running, lis
     assert (answer.status_code, answer.headers["x-edgeserve-ignored"]) == (200, "options.colour")
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"top_k": "many"}, {"stop": 3}, {"mirostat": 9}, {"num_predict": 1.5}, {"use_mmap": 1}]
-)
+@each("wrong", [{"top_k": "many"}, {"stop": 3}, {"mirostat": 9}, {"num_predict": 1.5}, {"use_mmap": 1}])
 def test_a_wrong_type_is_an_error(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         Options(Fields(wrong), Limits())

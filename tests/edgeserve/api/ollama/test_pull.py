@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.cases import each
 from support.http_files import Files, serving_files
 from support.managed import managed, model
 from support.server import Running, until
@@ -119,7 +120,7 @@ STATES: list[tuple[PullState, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("state", "line"), STATES, ids=lambda one: getattr(one, "stage", ""))
+@each(("state", "line"), STATES)
 def test_each_stage_has_a_line(state: PullState, line: dict[str, Any]) -> None:
     assert told(Pull("one", "one", ""), state) == line
 

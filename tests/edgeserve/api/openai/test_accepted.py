@@ -9,6 +9,7 @@ import pytest
 from openai import OpenAI
 from openai.types import completion_create_params, embedding_create_params
 from openai.types.chat import completion_create_params as chat_create_params
+from support.cases import each
 from support.server import Running
 
 from edgeserve.api.openai.accepted import Accepted, Unavailable
@@ -76,7 +77,7 @@ def test_unsupported_parameters_are_named(ai: OpenAI, name: str, value: object) 
         ai.completions.create(model="llm", prompt="a", extra_body={name: value})
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "told"),
     [
         ({"temperature": 101}, "temperature must lie between 0 and 100, not 101"),

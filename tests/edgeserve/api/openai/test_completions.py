@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import openai
 import pytest
 from openai import OpenAI
+from support.cases import each
 from support.server import Running
 
 
@@ -49,7 +50,7 @@ def test_thoughts_are_text_here(ai: OpenAI) -> None:
     assert answer.choices[0].text == "<think> a </think> b"
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "told"),
     [
         ({"suffix": "end", "echo": True}, "echo is not supported together with suffix"),

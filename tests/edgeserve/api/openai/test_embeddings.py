@@ -14,6 +14,7 @@ import httpx
 import openai
 import pytest
 from openai import OpenAI
+from support.cases import each
 from support.gates import BATCHING_FAKES
 from support.server import Running, fake_pool, serving, until
 
@@ -67,7 +68,7 @@ def test_dimensions_keep_the_beginning_at_length_one(ai: OpenAI) -> None:
         ai.embeddings.create(model="llm", input="a", dimensions=9)
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "told"),
     [
         ({"input": ""}, "input is required"),

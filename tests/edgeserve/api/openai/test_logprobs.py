@@ -17,6 +17,7 @@ from edgeserve.api.openai.chat import ChatChoice, Style
 from edgeserve.api.openai.completions import TextChoice
 from edgeserve.api.openai.logprobs import CompletionLogprobs, chat_logprobs
 from edgeserve.api.openai.renderer import Completion
+from edgeserve.api.timings import Timings
 from edgeserve.messages import Candidate, FinishEvent, TokenEvent, TokenLogprob
 
 HELLO = [{"role": "user", "content": "hello there friend"}]
@@ -69,6 +70,11 @@ def test_completions(ai: OpenAI) -> None:
     assert none is not None
     assert none.token_logprobs == pytest.approx([-math.log(2)])
     assert none.top_logprobs is None
+
+
+def test_no_alternatives_need_no_logprobs(ai: OpenAI) -> None:
+    answer = ai.chat.completions.create(model="llm", messages=HELLO, extra_body={"top_logprobs": 0})
+    assert answer.choices[0].logprobs is None
 
 
 @pytest.mark.parametrize(
@@ -129,7 +135,16 @@ def test_completions_write_log_probabilities_beside_the_loop(
 def test_a_long_answer_is_written_token_by_token(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writing 8,000 tokens with 20 alternatives each in one call of C let nobody else run for most of a second."""
     ranked = tuple(Candidate(f" wörd{one}".encode(), -one / 7) for one in range(20))
-    made = Completion("fake", [ChatChoice(0, Style(logprobs=20))], 1, stream=False, usage_wanted=False, kept=1)
+    made = Completion(
+        "fake",
+        [ChatChoice(0, Style(logprobs=20))],
+        1,
+        stream=False,
+        usage_wanted=False,
+        kept=1,
+        timings=Timings(),
+        timed=False,
+    )
     for _ in range(100):
         made.feed(0, TokenEvent(" wörd0", (TokenLogprob(ranked[0], ranked),)))
     made.feed(0, FinishEvent("stop", 5, 100))

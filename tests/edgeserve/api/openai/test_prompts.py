@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.cases import each
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
@@ -19,7 +20,7 @@ def read(value: Any) -> Texts:
     return Asked(Fields({"prompt": value}), Limits()).prompt
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "prompts"),
     [
         ("a", ("a",)),
@@ -34,7 +35,7 @@ def test_texts_and_tokens_are_read(value: Any, prompts: Texts) -> None:
     assert all(type(token) is int for one in read(value) if isinstance(one, tuple) for token in one)
 
 
-@pytest.mark.parametrize("token", [-1, 1.5, -1.0, MAX_TOKEN + 1, float(MAX_TOKEN + 1), float("inf"), True, None])
+@each("token", [-1, 1.5, -1.0, MAX_TOKEN + 1, float(MAX_TOKEN + 1), float("inf"), True, None])
 def test_no_other_number_is_a_token(token: Any) -> None:
     with pytest.raises(InvalidRequest, match=r"prompt\[1\] must be a string or a list of tokens") as caught:
         read(["a", [5, token]])

@@ -371,6 +371,22 @@ def test_fields_of_other_servers_change_nothing(both: Any) -> None:
     assert got(both, **harmless).prompt == got(both).prompt
 
 
+def test_a_stream_tells_the_progress_of_its_prompt(both: Any) -> None:
+    lines = both(return_progress=True, stream=True)[0].text.splitlines()
+    chunks = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
+    told = [one["prompt_progress"] for one in chunks if "prompt_progress" in one]
+    total = told[0]["total"]
+    assert [(one["cache"], one["processed"]) for one in told] == [(0, 0), (0, total // 2), (0, total)]
+    assert all(one["time_ms"] > 0 for one in told)
+    assert "prompt_progress" not in both(return_progress=True)[0].text
+    assert "prompt_progress" not in both(stream=True)[0].text
+
+
+def test_a_slot_of_the_clients_choice_is_noted(both: Any) -> None:
+    assert both(id_slot=2)[0].headers["x-edgeserve-ignored"] == "id_slot"
+    assert "x-edgeserve-ignored" not in both(id_slot=-1)[0].headers
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_timings_come_with_the_end_of_an_answer(both: Any, stream: bool) -> None:
     answer, _ = both(timings_per_token=True, stream=stream)

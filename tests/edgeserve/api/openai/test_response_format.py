@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from support.cases import each
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
@@ -27,7 +28,7 @@ TEXT = json.dumps(SCHEMA, separators=(",", ":"))
 NAMED = {"name": "city", "schema": SCHEMA}
 
 
-@pytest.mark.parametrize(
+@each(
     ("form", "meant"),
     [
         (None, ResponseFormat()),
@@ -47,7 +48,7 @@ def test_a_schema_is_never_dropped(form: Any, meant: ResponseFormat) -> None:
     assert read(form) == meant
 
 
-@pytest.mark.parametrize(
+@each(
     ("form", "param"),
     [
         ({"type": "text", "schema": SCHEMA}, "response_format.schema"),

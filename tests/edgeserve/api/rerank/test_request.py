@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.cases import each
 from support.server import fake_pool, serving
 
 from edgeserve.api.rerank.request import MAX_DOCUMENTS, QUERY_CHARS
@@ -55,7 +56,7 @@ def test_documents_may_be_objects_and_need_not_be_repeated(client: httpx.Client)
     assert [list(one) for one in found["results"]] == [["index", "relevance_score"]] * 3
 
 
-@pytest.mark.parametrize(("top", "count"), [(None, 3), (0, 3), (1, 1), (2, 2), (99, 3)])
+@each(("top", "count"), [(None, 3), (0, 3), (1, 1), (2, 2), (99, 3)])
 def test_the_best_so_many(client: httpx.Client, top: int | None, count: int) -> None:
     assert [one["index"] for one in ask(client, top_n=top)["results"]] == [1, 2, 0][:count]
 
@@ -88,7 +89,7 @@ def test_long_documents_are_cut_and_the_answer_says_so(client: httpx.Client) -> 
     assert ask(client, documents=["a b giant"], truncate_prompt_tokens=-1)["usage"]["total_tokens"] == 6
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "param", "told"),
     [
         ({"query": ""}, "query", "is required"),

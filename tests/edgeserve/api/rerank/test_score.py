@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.cases import each
 from support.server import fake_pool, serving
 
 from edgeserve.api.rerank.score import MAX_QUERIES, ScoreList
@@ -56,7 +57,7 @@ def test_answers_that_overtake_each_other_keep_their_places() -> None:
     assert b'"score": 0.0}, {"index": 1, "object": "score", "score": 1.0}' in made.end()
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "param", "told"),
     [
         ({"text_1": None}, "text_1", "is required"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.cases import each
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
@@ -106,7 +107,7 @@ def test_pictures_keep_their_place_also_in_results() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("item", "param"),
     [
         ({"type": "mystery"}, "input[0].type"),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from support.cases import each
 from support.server import Running, fake_pool, serving
 
 from edgeserve.api.web import public
@@ -33,7 +34,7 @@ def base_of(running: Running) -> str:
     return f"/{found[1]}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("accept", "kind"),
     [
         (BROWSER["Accept"], "text/html"),
@@ -104,9 +105,7 @@ def test_files_have_their_types_compressed_and_not(running: Running, path: str, 
         assert "Accept-Encoding" in plain.headers["vary"]
 
 
-@pytest.mark.parametrize(
-    "path", ["", "js", "js/none.js", "VENDOR.md", "licences/htm.txt", "../../api/auth.py", "%2e%2e/%2e%2e/config.py"]
-)
+@each("path", ["", "js", "js/none.js", "VENDOR.md", "licences/htm.txt", "../../api/auth.py", "%2e%2e/%2e%2e/config.py"])
 def test_nothing_else_is_served(running: Running, path: str) -> None:
     assert running.client.get(f"{base_of(running)}/{path}").status_code == 404
 

@@ -8,6 +8,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.wyoming import written
 
 from edgeserve.api.wyoming.events import MAX_DATA, MAX_LINE, MAX_PAYLOAD, Event, Parser, Received
@@ -53,7 +54,7 @@ def test_empty_lines_between_events_are_nothing() -> None:
     assert [one.type for one in found] == ["a", "b"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "error"),
     [
         (b"GET / HTTP/1.1\r\n", "not valid JSON"),

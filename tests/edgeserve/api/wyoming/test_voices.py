@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from support.cases import each
 from support.gates import FAKES, fake_spec
 from support.server import considerate_governor, fake_pool
 
@@ -17,7 +18,7 @@ from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.residency.pool import Pool
 
 
-@pytest.mark.parametrize(
+@each(
     ("voice", "model", "language"),
     [
         ("af_heart", "kokoro", "en-US"),
