@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 WORDS = {"passed": "yes", "failed": "**no**", "skipped": "not run"}
+COMMON = 4
+"""Clients with a feature that has a column of its own."""
 HEAD = """\
 # Clients
 
 These programs work with edgeserve by changing one address. The tests in `tests/clients` run them
 against a server on the starter models, and `make clients` makes this table from what passed. Each
-client runs in the latest version of its package index.
+client runs in the latest version of its package index. Home Assistant and Open WebUI do not run
+here: the tests send their requests, as their sources write them.
 
 An empty cell says nothing: no test asks that of the client, or the client does not have it.
 
@@ -35,15 +38,20 @@ where the server has none. Names of models that are not here mean the job's defa
 
 
 def page(found: Mapping[str, Any]) -> str:
-    """The page as Markdown: a row for each client, a column for each feature."""
+    """The page as Markdown: a row for each client, a column for each feature of several, and one for the others."""
     counted = Counter(feature for one in found.values() for feature in one["features"])
-    features = [feature for feature, _ in counted.most_common()]
-    lines = [["client", "version", *features], ["---"] * (2 + len(features))]
-    for name, one in sorted(found.items(), key=lambda pair: pair[0].removeprefix("npm:")):
+    features = [feature for feature, count in counted.most_common() if count >= COMMON]
+    lines = [["client", "version", *features, "also"], ["---"] * (3 + len(features))]
+    for name, one in sorted(found.items(), key=lambda pair: pair[0].removeprefix("npm:").lower()):
         shown = f"{name.removeprefix('npm:')} (npm)" if name.startswith("npm:") else name
         cells = (WORDS.get(one["features"].get(feature, ""), "") for feature in features)
-        lines.append([shown, one["version"] or "not installed", *cells])
+        also = (_also(*pair) for pair in one["features"].items() if pair[0] not in features)
+        lines.append([shown, one["version"] or "not installed", *cells, ", ".join(also)])
     return HEAD + "".join(f"| {' | '.join(line)} |\n" for line in lines) + FOOT
+
+
+def _also(feature: str, outcome: str) -> str:
+    return feature if outcome == "passed" else f"{feature} ({WORDS[outcome]})"
 
 
 def main(source: str, target: str) -> None:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Run the tests of several boxes with Ray and Caddy, in an environment of their own below .venv-cluster. .venv has
-# everything else: its packages are seen through a .pth file. Arguments are pytest's.
+# everything else, llama.cpp's RPC backend too: its packages are seen through a .pth file. Arguments are pytest's.
 set -eu
 
 folder=.venv-cluster
@@ -24,5 +24,6 @@ print("\n".join(one.partition(";")[0] for one in extras["cluster"] + extras["cad
         echo "[WARNING] Ray or Caddy cannot be installed here: the tests that need them are left out" >&2
     fi
 fi
+sh tools/rpc.sh .venv || echo "[WARNING] llama.cpp's RPC cannot be built here: tests of splits are left out" >&2
 export PATH="$PWD/$folder/bin:$PATH"
 exec "$python" -m pytest tests/edgeserve/cluster "$@"

@@ -164,9 +164,15 @@ install_mlx() {
     say "MLX cannot be installed here, so its tests are skipped. pip said: $(tail -n 1 "$log")"
 }
 
+# EDGESERVE_RPC=1 adds what splits a model over several machines (docs/cluster.md).
+add_rpc() {
+    [ -n "${EDGESERVE_RPC:-}" ] || return 0
+    sh tools/rpc.sh "$venv" || fail "llama.cpp's RPC backend cannot be built; the lines above say why"
+}
+
 # dev contains starter.
 for done_before in "$stamp" "$venv/installed-dev"; do
-    if [ -f "$done_before" ] && [ "$(cat "$done_before")" = "$key" ]; then exit 0; fi
+    if [ -f "$done_before" ] && [ "$(cat "$done_before")" = "$key" ]; then add_rpc; exit 0; fi
 done
 rm -f "$stamp"
 # Some programs unpack a link as a file with the link's text. The package would be built without engines.
@@ -179,6 +185,7 @@ need_compiler
 usable_venv || make_venv
 install
 [ "$extra" != dev ] || install_mlx
+add_rpc
 # Written last and in one step: an install that was broken off leaves no stamp.
 printf '%s\n' "$key" >"$stamp.new"
 mv "$stamp.new" "$stamp"
