@@ -219,7 +219,7 @@ class Server(UvicornServer):
                     log.exception("%s could not look at the server", type(one).__name__)
 
     def _on_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """One line when a connection cannot be accepted. asyncio tries each second, and would log a traceback each time."""
+        """One line when a connection cannot be accepted; asyncio would log a traceback each second."""
         error = context.get("exception")
         if isinstance(error, OSError) and error.errno in NO_RESOURCES:
             log.warning("a connection cannot be accepted: %s; %d are open", error.strerror, len(self.connections))

@@ -179,14 +179,15 @@ def test_the_list_stays_until_the_last_answer_has_ended(tmp_path: Path, monkeypa
     """The server looks at its attendants during the drain, too."""
     monkeypatch.setattr(server, "LOOK_SECONDS", 0.02)
     body = {"messages": [{"role": "user", "content": "word " * 20}], "stream": True}
-    pool = fake_pool(["llm"], delay=0.05)
-    with serving(pool, attendants=[Served(tmp_path, lambda: ["hibari"])], drain_seconds=30) as running:
-        with running.client.stream("POST", "/v1/chat/completions", json=body) as answer:
-            lines = answer.iter_lines()
-            next(lines)
-            running.server.should_exit = True
-            until(lambda: not running.server.servers or not running.server.servers[0].is_serving())
-            during = {path.name for _ in lines for path in tmp_path.iterdir()}
+    with (
+        serving(fake_pool(["llm"], delay=0.05), attendants=[Served(tmp_path, lambda: ["hibari"])]) as running,
+        running.client.stream("POST", "/v1/chat/completions", json=body) as answer,
+    ):
+        lines = answer.iter_lines()
+        next(lines)
+        running.server.should_exit = True
+        until(lambda: not any(one.is_serving() for one in running.server.servers))
+        during = {path.name for _ in lines for path in tmp_path.iterdir()}
     assert during == {own_name()}
     assert list(tmp_path.iterdir()) == []
 
