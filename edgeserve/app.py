@@ -49,6 +49,19 @@ def _rules(config: Config) -> Rules:
         raise config.written.located("server", error) if config.written.name else error from None
 
 
+def _check_peers(config: Config) -> None:
+    """Raises ConfigError for an address that cannot be one of a node. The first request for their state needs them."""
+    if not config.server.peers:
+        return
+    from edgeserve.cluster.peers import read_peers
+
+    try:
+        read_peers(config.server.peers)
+    except ConfigError as error:
+        where = ConfigError(f"[server] peers: {error.message}", param="peers")
+        raise config.written.located("server", where) if config.written.name else where from None
+
+
 def own_names(host: str) -> set[str]:
     """A machine's name with and without its domain. Empty when the name does not fit into a URL."""
     site = read_host(host)
@@ -73,6 +86,7 @@ def build(
     of requests, and is closed at the end. ``ring``: the keys in force; None: those that the settings name. Raises
     ConfigError.
     """
+    _check_peers(config)
     limits, means = _limits(config.server), means or Means.none(config)
     ring = ring or keyring(config, means.store)
     monitor = Monitor(lambda: pool.gates.values(), pool.governor, idle_policy(config), pool.idle)
@@ -115,5 +129,7 @@ async def _lifespan(parts: Parts, traces: Traces | None) -> AsyncIterator[None]:
         await asyncio.to_thread(parts.used, "picture_files", lambda files: files.close())
         await pool.stop()
         await parts.manager.stop()
+        if view := parts.used("cluster", lambda made: made):
+            await view.close()
         if traces is not None:
             await asyncio.to_thread(traces.close)

@@ -60,6 +60,8 @@ class ServerSettings:
     live_idle_seconds: float = key(60.0, env="LIVE_IDLE_SECONDS", low=1)
     allowed_hosts: tuple[str, ...] = key(())
     cors_origins: tuple[str, ...] = key(())
+    peers: tuple[str, ...] = key(())
+    """Addresses of all nodes behind the same balancer, this one too, whose state the server shows."""
     remote_images: bool = key(False, env="REMOTE_IMAGES")
     remote_image_hosts: tuple[str, ...] = key(())
     models_dir: str = key("", env="MODELS_DIR")

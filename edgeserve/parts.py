@@ -73,6 +73,7 @@ class Makers:
             "sound_files": self._sound_files,
             "picture_files": self._picture_files,
             "documents": self._documents,
+            "cluster": self._cluster,
         }
 
     def _sessions(self) -> Any:
@@ -133,6 +134,12 @@ class Makers:
         from edgeserve.api.documents.reader import DocumentsApart, DocumentsHere
 
         return DocumentsApart(self._for_pictures()) if self._apart else DocumentsHere()
+
+    def _cluster(self) -> Any:
+        from edgeserve.cluster.peers import read_peers
+        from edgeserve.cluster.view import View
+
+        return View(read_peers(self._config.server.peers), self._config.server.api_key)
 
     @property
     def _apart(self) -> bool:

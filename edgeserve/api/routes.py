@@ -106,6 +106,7 @@ ENTRIES = (
     Entry("POST", "/memory/evict/{engine}", "Close an engine", "edgeserve.api.admin:evict", owner=True),
     Entry("POST", "/memory/preload", "Load engines", "edgeserve.api.admin:preload", "Preload", owner=True),
     Entry("POST", "/memory/defragment", "Return free heap pages", "edgeserve.api.admin:defragment", owner=True),
+    Entry("GET", "/cluster/status", "Memory, pressure and models of all peers", "edgeserve.api.cluster:status"),
     Entry("GET", "/slots", "Slots of a chat model", "edgeserve.api.slots:list_slots", asked="SlotsQuery", owner=True),
     Entry(
         "POST",

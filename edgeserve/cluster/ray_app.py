@@ -20,7 +20,7 @@ from edgeserve.cluster.question import Question
 from edgeserve.cluster.ray_node import NodeReplica
 from edgeserve.cluster.ray_router import PlacingRouter
 from edgeserve.cluster.scale import Burden, patiently, scale
-from edgeserve.cluster.snapshot import Snapshot, read_node
+from edgeserve.cluster.snapshot import collect
 from edgeserve.errors import Busy
 
 APP = "edgeserve"
@@ -89,9 +89,7 @@ class DoorReplica:
 
     async def _status(self) -> Mapping[str, object]:
         reports = await self._nodes.broadcast("record_routing_stats").results_async(return_exceptions=True)
-        alive = [one for one in reports if not isinstance(one, Exception)]
-        snapshot = Snapshot(tuple(read_node(one["url"], one["stats"], one["models"]) for one in alive))
-        return snapshot.as_json()
+        return collect(reports)
 
 
 def scaling(context: AutoscalingContext) -> tuple[int, dict[str, Any]]:

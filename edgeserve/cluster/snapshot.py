@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from edgeserve.engine import Rung
@@ -95,9 +96,10 @@ class Snapshot:
         """The largest pressure of all nodes; LOW without a node."""
         return max((one.pressure for one in self.nodes), default=Level.LOW)
 
-    def as_json(self) -> dict[str, Any]:
-        """Sizes in bytes, levels and rungs by their names."""
-        return {"pressure": self.pressure.name, "nodes": [_as_json(one) for one in self.nodes]}
+    def as_json(self, silent: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+        """Sizes in bytes, levels and rungs by their names. ``silent``: nodes that do not answer, and why."""
+        nodes = [_as_json(one) for one in self.nodes]
+        return {"pressure": self.pressure.name, "nodes": nodes, "silent": dict(silent)}
 
 
 def read_node(name: str, stats: Mapping[str, Any], models: Iterable[Mapping[str, Any]]) -> Node:
@@ -118,6 +120,20 @@ def read_node(name: str, stats: Mapping[str, Any], models: Iterable[Mapping[str,
             f"{name} does not answer as an edgeserve of this version ({type(error).__name__}: {error}); "
             "is another server at this address?"
         ) from None
+
+
+def collect(reports: Sequence[Mapping[str, Any] | BaseException]) -> dict[str, Any]:
+    """``Snapshot.as_json`` of nodes by their own reports (``NodeReplica``). An error in place of a report is a silent
+    node, which has no name but its number."""
+    nodes, silent_ones = [], {}
+    for number, one in enumerate(reports, 1):
+        try:
+            if isinstance(one, BaseException):
+                raise one
+            nodes.append(read_node(one["url"], one["stats"], one["models"]))
+        except Exception as error:  # an error of the engine that carries the reports, or a report that is none
+            silent_ones[f"node {number} of {len(reports)}"] = f"{type(error).__name__}: {error}"
+    return Snapshot(tuple(nodes)).as_json(silent_ones)
 
 
 def _model(row: Mapping[str, Any]) -> ModelState:
@@ -153,6 +169,14 @@ def from_json(body: Mapping[str, Any]) -> Snapshot:
         return Snapshot(tuple(_from_json(one) for one in body["nodes"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise EdgeserveError(f"this is no snapshot of a cluster ({type(error).__name__}: {error})") from None
+
+
+def silent(body: Mapping[str, Any]) -> Mapping[str, str]:
+    """The nodes that do not answer, from the same JSON, and why. Raises EdgeserveError for anything else."""
+    found = body.get("silent", {})
+    if not isinstance(found, Mapping):
+        raise EdgeserveError("this is no snapshot of a cluster: its silent nodes are no object")
+    return {str(name): str(reason) for name, reason in found.items()}
 
 
 def _from_json(row: Mapping[str, Any]) -> Node:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgeserve.cluster.asgi import STATUS
 from edgeserve.cluster.peers import Peer, read_peer, read_peers
-from edgeserve.cluster.snapshot import Node, Snapshot, from_json
+from edgeserve.cluster.snapshot import Node, Snapshot, from_json, silent
 from edgeserve.commands import Call
 from edgeserve.commands.remote import Server
 from edgeserve.engine import Rung
@@ -28,14 +28,11 @@ def status(call: Call) -> int:
     if bool(peers) == bool(call.args.url):
         raise ConfigError("name the nodes, as in `edgeserve cluster status box1 box2:8080`, or a cluster with --url")
     if call.args.url:
-        found = from_json(Server(read_peer(call.args.url).url, key).ask("GET", STATUS))
+        body = Server(read_peer(call.args.url).url, key).ask("GET", STATUS)
+        found, problems = from_json(body), silent(body)
     else:
         found, problems = asyncio.run(_look(peers, key))
-    print(
-        json.dumps(found.as_json() | {"silent": dict(problems)}, indent=2)
-        if call.args.json
-        else as_text(found, problems)
-    )
+    print(json.dumps(found.as_json(problems), indent=2) if call.args.json else as_text(found, problems))
     return 1 if problems else 0
 
 

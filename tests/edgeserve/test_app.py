@@ -271,6 +271,7 @@ def test_a_mistake_that_only_the_engine_sees_names_its_line(gguf: Path, tmp_path
     [
         ('allowed_hosts = ["box.lan:8080"]', "line 3: .* 'box.lan:8080': expected the name of a"),
         ('cors_origins = ["https://a.example/"]', "line 3: .* 'https://a.example/': expected scheme and host"),
+        ('peers = ["box1", "box 2"]', r"line 3: \[server\] peers: 'box 2' is no address of a node"),
     ],
 )
 def test_an_invalid_host_or_origin_names_its_line(tmp_path: Path, written: str, expected: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.cases import each
 from support.nodes import GIVEN, ROW, model, node
 
-from edgeserve.cluster.snapshot import Snapshot, from_json, read_node
+from edgeserve.cluster.snapshot import Snapshot, collect, from_json, read_node, silent
 from edgeserve.engine import Rung
 from edgeserve.errors import EdgeserveError
 from edgeserve.memory.pressure import Level
@@ -67,3 +67,15 @@ def test_json_of_something_else_is_refused(change: dict[str, Any]) -> None:
 
 def test_no_node_has_no_pressure() -> None:
     assert Snapshot().pressure is Level.LOW
+
+
+def test_nodes_that_do_not_report_are_silent() -> None:
+    body = collect([{"url": "http://box", "stats": GIVEN, "models": [ROW]}, OSError("gone"), {"url": "http://other"}])
+    assert [one["name"] for one in body["nodes"]] == ["http://box"]
+    assert silent(body) == {"node 2 of 3": "OSError: gone", "node 3 of 3": "KeyError: 'stats'"}
+
+
+def test_silent_nodes_of_an_older_cluster_are_none_and_other_things_are_refused() -> None:
+    assert silent({"nodes": []}) == {}
+    with pytest.raises(EdgeserveError, match="no snapshot"):
+        silent({"silent": ["box"]})

@@ -35,6 +35,17 @@ def test_status_shows_the_nodes_and_those_that_are_silent(settings: Path, capsys
     assert list(told["silent"]) == [gone]
 
 
+def test_status_asks_one_server_for_its_peers(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = f"127.0.0.1:{free_port()}"
+    with serving(fake_pool(["asr"])) as other:
+        there = other.url.removeprefix("http://").rstrip("/")
+        with serving(fake_pool(["llm"]), peers=(there, gone)) as running:
+            assert run("cluster", "status", "--url", running.url) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[0] == there
+    assert lines[2].startswith(f"{gone}: ")
+
+
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
