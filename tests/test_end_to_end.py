@@ -176,24 +176,28 @@ def test_language_and_vision_start_warm_and_speech_cold(config: Path) -> None:
     assert out.count("curl") == 3
 
 
-def test_sigterm_lets_a_stream_end(config: Path) -> None:
-    server = Server(config)
+def draining(seconds: float, config: Path, folder: Path) -> Path:
+    """The configuration with a drain time of its own."""
+    (folder / "models.toml").write_text(f"[server]\ndrain_seconds = {seconds}\n{config.read_text()}", encoding="utf-8")
+    return folder / "models.toml"
+
+
+def test_sigterm_lets_a_stream_end(config: Path, tmp_path: Path) -> None:
+    server = Server(draining(60, config, tmp_path))
     body = {"prompt": "Tell me a story about the sea.", "max_length": 60}
     with httpx.stream("POST", f"{server.url}/v1/chat/stream", json=body, timeout=60) as stream:
         lines = (line for line in stream.iter_lines() if line)
         next(lines)
         server.process.send_signal(signal.SIGTERM)
-        assert json.loads(list(lines)[-1].removeprefix("data: "))["done"]
+        (*_, last) = lines
+    assert json.loads(last.removeprefix("data: ")).get("done"), last
     code, _, errors = server.end()
     assert code == 0
     assert "Warning" not in errors
 
 
 def test_sigterm_tells_a_stream_that_takes_too_long(config: Path, tmp_path: Path) -> None:
-    text = config.read_text(encoding="utf-8")
-    impatient = tmp_path / "models.toml"
-    impatient.write_text(f"[server]\ndrain_seconds = 0.2\n{text}", encoding="utf-8")
-    server = Server(impatient)
+    server = Server(draining(0.2, config, tmp_path))
     body = {"messages": [{"role": "user", "content": "Count up."}], "stream": True, "logit_bias": {"2": -100}}
     with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=60) as stream:
         lines = (line for line in stream.iter_lines() if line)

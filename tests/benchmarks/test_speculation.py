@@ -34,4 +34,5 @@ def test_a_row_decodes_the_written_answers(monkeypatch: pytest.MonkeyPatch) -> N
     speculation.texts(path, ["rewriting"], 1, pairs)
     (pair,) = pairs.all
     assert (pair.subject, pair.kind, pair.turn) == (path.stem, "rewriting", 1)
-    assert pair.beside[ACCEPTED] > 0
+    assert pair.beside[ACCEPTED] >= 0  # none where the measured times say that drafts do not pay
+    assert min(pair.ours, pair.other) > 0
