@@ -57,6 +57,10 @@ class SoundFilesApart:
                 raise helper.nonsense()
         return SharedClip(self._children, file, max_seconds, param, seconds)
 
+    def samples(self, data: bytes, max_seconds: float, param: str, leash: Leash) -> bytes:
+        with self.check(data, max_seconds, param, leash).decode(leash) as decoding:
+            return b"".join(decoding.pieces())
+
     def prepare(self) -> None:
         self._children.prepare()
 

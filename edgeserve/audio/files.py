@@ -21,6 +21,10 @@ class SoundFiles(Protocol):
         """
         ...
 
+    def samples(self, data: bytes, max_seconds: float, param: str, leash: Leash) -> bytes:
+        """The samples of a short file, after the same check. Raises as ``check`` and ``Audio.pieces`` do."""
+        ...
+
     def prepare(self) -> None:
         """Begin what the first check or encoder would wait for. Never waits."""
         ...
@@ -40,6 +44,13 @@ class SoundFilesHere:
     def check(self, data: bytes, max_seconds: float, param: str, leash: Leash) -> Audio:
         leash.check()
         return check_audio(data, max_seconds, param)
+
+    def samples(self, data: bytes, max_seconds: float, param: str, leash: Leash) -> bytes:
+        found = bytearray()
+        for piece in self.check(data, max_seconds, param, leash).pieces():
+            leash.check()
+            found += piece
+        return bytes(found)
 
     def prepare(self) -> None:
         """Nothing waits."""

@@ -63,7 +63,7 @@ class OnnxAsrModel:
         self._split = split
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
-        """A segment for each stretch, and None for a stretch without words.
+        """A segment for each stretch, and None for a stretch without words, and in a long silence.
 
         Raises InvalidRequest for a translation, a prompt or a temperature.
         """
@@ -72,6 +72,9 @@ class OnnxAsrModel:
         for stretch in self._split(source):
             if cancel.is_set():
                 return
+            if stretch is None:
+                yield None
+                continue
             result = self._recognize(stretch.samples, request.language)
             spoken = bool(result.text.strip())
             yield segment(result, *stretch.seconds, request) if spoken else None

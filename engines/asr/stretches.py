@@ -36,8 +36,11 @@ class Stretch:
         return start, start + len(self.samples) / INPUT_SAMPLE_RATE
 
 
-Split = Callable[[Iterable[Any]], Iterator[Stretch]]
-"""Cuts audio, array by array, into the stretches to transcribe, in order and disjoint."""
+Split = Callable[[Iterable[Any]], Iterator[Stretch | None]]
+"""Cuts audio, array by array, into the stretches to transcribe, in order and disjoint.
+
+None in a long silence: other requests may have their turn.
+"""
 
 
 class Source:
@@ -114,7 +117,7 @@ def quietest(window: Any) -> int:
 class Joined:
     """Stretches end to end, read forwards in windows. Places in them are converted to times in the file."""
 
-    def __init__(self, stretches: Iterator[Stretch]) -> None:
+    def __init__(self, stretches: Iterator[Stretch | None]) -> None:
         self._stretches = stretches
         self._tape, self._voiced = Tape(), Tape()
         self._starts: list[int] = []
@@ -124,14 +127,28 @@ class Joined:
 
     def read(self, low: int, high: int) -> Any:
         """Samples ``low`` to ``high``, fewer where the audio ends, or where some were forgotten."""
-        while self._tape.end < high and (stretch := next(self._stretches, None)) is not None:
-            here = self._tape.end
-            if not self._starts or stretch.start != self._places[-1] + here - self._starts[-1]:
-                self._starts.append(here)
-                self._places.append(stretch.start)
-            self._tape.add(stretch.samples)
-            self._voiced.add(stretch.voiced)
+        for _ in self.hear(high):
+            pass
         return self._tape.read(low, high)
+
+    def hear(self, until: int) -> Iterator[None]:
+        """Hear the audio up to a place. None in a long silence, where other requests may have their turn."""
+        while self._tape.end < until:
+            for stretch in self._stretches:
+                if stretch is not None:
+                    self._add(stretch)
+                    break
+                yield None
+            else:
+                return
+
+    def _add(self, stretch: Stretch) -> None:
+        here = self._tape.end
+        if not self._starts or stretch.start != self._places[-1] + here - self._starts[-1]:
+            self._starts.append(here)
+            self._places.append(stretch.start)
+        self._tape.add(stretch.samples)
+        self._voiced.add(stretch.voiced)
 
     def forget(self, samples: int, speech: int) -> None:
         """Forget the samples before a place, and where speech is before another place."""

@@ -13,6 +13,8 @@ from edgeserve.engines.onnx import session as ort
 CONTEXT, STATE = 64, 128
 BLOCK_FRAMES = 100
 """Frames computed in one call: three seconds."""
+TURN_FRAMES = 4000
+"""Frames of a turn: two minutes of sound, which take 0.3 s, about as long as a window of Whisper."""
 
 
 class Vad:
@@ -22,12 +24,15 @@ class Vad:
         # A network this small gains nothing from a second thread.
         self._session = ort.session(path, threads=1)
 
-    def stretches(self, arrays: Iterable[Any], rules: Rules) -> Iterator[Stretch]:
-        """Speech by ``rules``, each stretch as soon as its end is known. One stretch and one block are held at most."""
+    def stretches(self, arrays: Iterable[Any], rules: Rules) -> Iterator[Stretch | None]:
+        """Speech by ``rules``, each stretch as soon as its end is known. One stretch and one block are held at most.
+
+        None each ``TURN_FRAMES``: other requests may have their turn.
+        """
         import numpy
 
         listener, segmenter, tape = Listener(self._session), Segmenter(rules), Tape()
-        heard = 0
+        heard, turn = 0, TURN_FRAMES * FRAME
         for samples in arrays:
             tape.add(samples)
             while tape.end - heard >= FRAME:
@@ -36,6 +41,9 @@ class Vad:
                 heard += count * FRAME
                 yield from _cut(tape, segmenter.feed(chances))
                 tape.forget(segmenter.needed * FRAME)
+                if heard >= turn:
+                    turn += TURN_FRAMES * FRAME
+                    yield None
         if rest := tape.end - heard:
             last = numpy.pad(tape.read(heard, tape.end), (0, FRAME - rest))
             yield from _cut(tape, segmenter.feed(listener.chances(last)))

@@ -15,18 +15,20 @@ SEGMENT = "transcript.text.segment"
 
 
 class Diarized(Transcript):
-    """Segments of one speaker each."""
+    """Segments of one speaker each. ``said``: their texts as they follow one another."""
 
     def __init__(self, speakers: Speakers) -> None:
         super().__init__()
         self._speakers = speakers
         self.parts: list[dict[str, Any]] = []
+        self.said: list[str] = []
 
     def feed(self, index: int, event: Event) -> bytes:
         super().feed(index, event)
         if isinstance(event, SegmentEvent):
             for speaker, part in self._speakers.split(event):
                 self.parts.append(_segment(len(self.parts) + 1, speaker, part))
+                self.said.append(part.text)
         return b""
 
     def value(self) -> Any:
@@ -44,7 +46,7 @@ class DiarizedEvents(Diarized):
     def feed(self, index: int, event: Event) -> bytes:
         before = len(self.parts)
         super().feed(index, event)
-        return b"".join(self._events(part, first=not number) for number, part in enumerate(self.parts[before:], before))
+        return b"".join(map(self._events, range(before, len(self.parts))))
 
     def end(self) -> bytes:
         whole = self.value()
@@ -53,9 +55,10 @@ class DiarizedEvents(Diarized):
     def fail(self, error: EdgeserveError) -> bytes:
         return sse.event({"type": "error", **failures.body(error)})
 
-    def _events(self, part: dict[str, Any], *, first: bool) -> bytes:
-        text = part["text"] if first else f" {part['text']}"
-        delta = {"type": "transcript.text.delta", "delta": text, "segment_id": part["id"]}
+    def _events(self, number: int) -> bytes:
+        """The deltas joined are the text: the space between two segments is the model's, if there is one."""
+        part, text = self.parts[number], self.said[number]
+        delta = {"type": "transcript.text.delta", "delta": text if number else text.lstrip(), "segment_id": part["id"]}
         return sse.event(delta) + sse.event(part)
 
 

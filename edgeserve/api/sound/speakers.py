@@ -107,11 +107,11 @@ async def read_known(request: Request, names: Sequence[str], references: Iterabl
 
 
 async def _recording(request: Request, number: int, address: str) -> Audio:
-    param, check = f"{REFERENCES}[{number}]", sound_files(request).check
+    param, files = f"{REFERENCES}[{number}]", sound_files(request)
 
     def read(leash: Leash) -> Audio:
         # As samples, since a request that crosses to a worker has one decoder beside it, for the recording.
-        return Pcm(b"".join(check(decoded(address, param), REFERENCE_SECONDS, param, leash).pieces()))
+        return Pcm(files.samples(decoded(address, param), REFERENCE_SECONDS, param, leash))
 
     return await leashed(request.receive, CHECKS, read)
 

@@ -27,15 +27,23 @@ class SpeakerEncoder:
         self._graph = session.session(graph, threads=threads)
         self._detector = Vad(detector)
 
-    def hear(self, arrays: Iterable[Any]) -> Iterator[Heard]:
-        """The windows of each stretch of speech that is long enough, in order. Holds one stretch at a time."""
+    def hear(self, arrays: Iterable[Any]) -> Iterator[Heard | None]:
+        """The windows of each stretch of speech that is long enough, in order. Holds one stretch at a time.
+
+        None for a shorter one, and in a long silence: other requests may have their turn.
+        """
         import numpy
 
         for stretch in self._detector.stretches(arrays, SPEECH):
+            if stretch is None:
+                yield None
+                continue
             mel = mel_power(stretch.samples)[: len(stretch.samples) // HOP]
             if spans := windows(len(mel)):
                 voices = [self._voices(mel, spans[at : at + BATCH]) for at in range(0, len(spans), BATCH)]
                 yield Heard(stretch.start // HOP, len(mel), numpy.concatenate(voices))
+            else:
+                yield None
 
     def _voices(self, mel: Any, spans: Sequence[tuple[int, int]]) -> Any:
         """The voices of windows of one length: float32 [windows, 256]."""

@@ -81,14 +81,18 @@ def _diarize(encoder: SpeakerEncoder, request: DiarizeRequest, cancel: Cancel) -
 
     references = []
     for number, audio in enumerate(request.references):
-        voices = [one.voices for one in encoder.hear(Source(audio, cancel))]
+        voices = []
+        for one in encoder.hear(Source(audio, cancel)):
+            if one is not None:
+                voices.append(one.voices)
+            yield None
         if cancel.is_set():
             return
         references.append(_mean(voices, number))
-        yield None
     heard: list[Heard] = []
     for one in encoder.hear(Source(request.audio, cancel)):
-        heard.append(one)
+        if one is not None:
+            heard.append(one)
         yield None
     if cancel.is_set():
         return

@@ -22,10 +22,14 @@ class Passage(NamedTuple):
     end: int | None
 
 
-def passages(stretches: Joined) -> Iterator[Passage]:
-    """The whole audio in passages of at most one window."""
+def passages(stretches: Joined) -> Iterator[Passage | None]:
+    """The whole audio in passages of at most one window, and None in a long silence as ``Joined.hear`` does."""
     start = 0
-    while len(window := stretches.read(start * HOP, start * HOP + LONGEST + HOP)) > LONGEST:
+    while True:
+        until = start * HOP + LONGEST + HOP
+        yield from stretches.hear(until)
+        if len(window := stretches.read(start * HOP, until)) <= LONGEST:
+            break
         end = cut(stretches, start * HOP, window[:LONGEST]) // HOP
         yield Passage(start, end)
         start = end

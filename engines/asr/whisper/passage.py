@@ -95,6 +95,7 @@ class Reading:
 
     def go_on(self, decoded: Decoded | None) -> Attempt | None:
         """The next attempt; None at the end of a window, before the next one is listened to, and of the passage.
+        None in a long silence, too.
 
         ``decoded``: result of the attempt before, if any.
         """
@@ -119,7 +120,11 @@ class _Windows:
 
     def read(self, reading: Reading, end: int | None) -> Generator[Attempt | None, Decoded, None]:
         first, carried = reading.at, list(self._wanted.prompt)
-        while (window := self._window(first, reading.at, end)) is not None:
+        while True:
+            for _ in self._stretches.hear(_until(reading.at, end)):
+                yield None
+            if (window := self._window(first, reading.at, end)) is None:
+                return
             mel, size = window
             self._seat.listen(mel)
             language = self._wanted.language(self._seat.audio())
@@ -148,8 +153,8 @@ class _Windows:
         ``first``, ``end``: frames of the passage.
         """
         before = min(at, EDGE_FRAMES)
-        longest = features.WINDOW_FRAMES if end is None else min(features.WINDOW_FRAMES, end - at)
-        samples = self._stretches.read((at - before) * features.HOP, (at + longest + EDGE_FRAMES) * features.HOP)
+        longest = _longest(at, end)
+        samples = self._stretches.read((at - before) * features.HOP, _until(at, end))
         size = min(longest, len(samples) // features.HOP - before)
         if size <= 0:
             return None
@@ -244,6 +249,16 @@ class _Windows:
             compression_ratio=compression_ratio(text),
             no_speech_prob=decoded.no_speech_prob,
         )
+
+
+def _longest(at: int, end: int | None) -> int:
+    """Frames of the window from ``at``, where the audio is long enough. ``end``: of the passage."""
+    return features.WINDOW_FRAMES if end is None else min(features.WINDOW_FRAMES, end - at)
+
+
+def _until(at: int, end: int | None) -> int:
+    """The place up to which the window from ``at`` reads the audio."""
+    return (at + _longest(at, end) + EDGE_FRAMES) * features.HOP
 
 
 def compression_ratio(text: str) -> float:

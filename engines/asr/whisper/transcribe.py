@@ -11,9 +11,9 @@ little longer for several windows than for one. Each of these passages begins wi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from edgeserve.engine import Cancel
 from edgeserve.engines.asr.segments import Rules, frames
@@ -23,11 +23,15 @@ from edgeserve.engines.asr.whisper.cuts import Passage, passages
 from edgeserve.engines.asr.whisper.decode import CANCELLED, Batch, Decoded
 from edgeserve.engines.asr.whisper.graphs import Audio, Graphs, detect_language
 from edgeserve.engines.asr.whisper.parts import placed, widened
-from edgeserve.engines.asr.whisper.passage import EDGE_FRAMES, Model, Reading, Wanted, read
+from edgeserve.engines.asr.whisper.passage import EDGE_FRAMES, Attempt, Model, Reading, Wanted, read
 from edgeserve.engines.asr.whisper.vocabulary import Vocabulary
 from edgeserve.engines.onnx.crowd import Crowd
 from edgeserve.errors import Cancelled, InvalidRequest
 from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd
+
+R = TypeVar("R")
+Told = Generator[SegmentEvent | None, None, R]
+"""Segments, and None where other requests may have their turn; then a result."""
 
 SPEECH = Rules(silence=frames(2.0), pad=frames(0.4), longest=frames(30.0))
 """Silences shorter than 2 s stay: they help the model to separate sentences."""
@@ -45,7 +49,7 @@ class Whisper:
         self._places = places
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
-        """Segments window by window, None for a window without segments, then the end.
+        """Segments window by window, None between windows and in a long silence, then the end.
 
         Raises InvalidRequest for a language that the model lacks, and for a translation by an English-only model.
         """
@@ -110,48 +114,63 @@ class _Desk:
         """End of the last segment taken."""
 
     def read(self, cancel: Cancel) -> Iterator[SegmentEvent | None]:
-        """Segments with times of the joined stretches, None for a window without any. Raises Cancelled."""
-        while self._fill() or self._order:
+        """Segments with times of the joined stretches, None between windows and in a long silence. Raises Cancelled."""
+        yield from self._fill()
+        while self._order:
             yield from self._ready()
             if self._seated:
                 for place, decoded in self._batch.step():
                     yield from self._go_on(place, decoded)
+            yield from self._fill()
         if cancel.is_set():  # a cancelled source ends early, and so do the passages
             raise Cancelled(CANCELLED)
 
     def _go_on(self, place: int, decoded: Decoded) -> Iterator[SegmentEvent | None]:
         """Give a text to its passage. Segments that are ready go first: the next window takes its time."""
         _, reading = self._seated[place]
-        attempt = reading.go_on(decoded)
-        while attempt is None and not reading.done:
-            yield from self._ready()
-            attempt = reading.go_on(None)
+        attempt = yield from self._next_attempt(reading, decoded)
         if attempt is None:
-            self._free(place)
+            yield from self._free(place)
         else:
             self._batch.begin(place, *attempt)
 
-    def _fill(self) -> bool:
-        """Give places to passages while there are both. Returns whether a passage has a place."""
-        while len(self._seated) < self._places and (passage := next(self._waiting, None)) is not None:
-            self._seat(passage, len(self._seated))
-        return bool(self._seated)
+    def _next_attempt(self, reading: Reading, decoded: Decoded | None = None) -> Told[Attempt | None]:
+        """The next attempt of a passage; None at its end."""
+        attempt = reading.go_on(decoded)
+        while attempt is None and not reading.done:
+            if not (yield from self._ready()):
+                yield None
+            attempt = reading.go_on(None)
+        return attempt
 
-    def _seat(self, passage: Passage, place: int) -> bool:
+    def _next_passage(self) -> Told[Passage | None]:
+        """The next passage; None at the end of the audio."""
+        for passage in self._waiting:
+            if passage is not None:
+                return passage
+            yield None
+        return None
+
+    def _fill(self) -> Told[None]:
+        """Give places to passages while there are both."""
+        while len(self._seated) < self._places and (passage := (yield from self._next_passage())) is not None:
+            yield from self._seat(passage, len(self._seated))
+
+    def _seat(self, passage: Passage, place: int) -> Told[bool]:
         """Give a place to a passage. False for one without a window, which takes none."""
         seat = _Seat(self._batch, place)
         reading = read(self._model, self._stretches, passage, self._wanted, seat)
         self._order.append(reading)
-        attempt = reading.go_on(None)
+        attempt = yield from self._next_attempt(reading)
         if attempt is not None:
             self._seated[place : place + 1] = [(seat, reading)]
             self._batch.begin(place, *attempt)
         return attempt is not None
 
-    def _free(self, place: int) -> None:
+    def _free(self, place: int) -> Told[None]:
         """Give the place of an ended passage to the next one; without one, the last place moves there."""
-        for passage in self._waiting:
-            if self._seat(passage, place):
+        while (passage := (yield from self._next_passage())) is not None:
+            if (yield from self._seat(passage, place)):
                 return
         self._batch.remove(place)
         seat, reading = self._seated.pop()
@@ -159,12 +178,13 @@ class _Desk:
             seat.number = place
             self._seated[place] = seat, reading
 
-    def _ready(self) -> Iterator[SegmentEvent | None]:
-        """The segments of windows before which all are taken."""
+    def _ready(self) -> Told[bool]:
+        """The segments of windows before which all are taken. False where there are none."""
+        told = False
         while self._order:
             first = self._order[0]
             while first.found:
-                segments = first.found.popleft()
+                segments, told = first.found.popleft(), True
                 for segment in widened(segments, self._stretches, self._until):
                     self._until = segment.end
                     yield segment
@@ -173,5 +193,6 @@ class _Desk:
             if not first.done:
                 low = (first.at - EDGE_FRAMES) * features.HOP
                 self._stretches.forget(low, min(low, round(self._until * INPUT_SAMPLE_RATE)))
-                return
+                break
             self._order.popleft()
+        return told

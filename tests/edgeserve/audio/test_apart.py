@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy
@@ -143,6 +143,36 @@ def test_a_client_that_left_gets_no_check(files: SoundFilesApart) -> None:
     for one in (files, SoundFilesHere()):
         with pytest.raises(Cancelled):
             one.check(FLAC, 7200, "file", leash)
+
+
+class Left(Leash):
+    """The leash of a client that leaves once its file has been checked."""
+
+    holds = 0
+
+    def hold(self, kill: Callable[[], None]) -> None:
+        super().hold(kill)
+        self.holds += 1
+        if self.holds == 2:
+            self.cut()
+
+    def check(self) -> None:
+        super().check()
+        if not self.holds:
+            self.cut()
+
+
+def test_a_client_that_left_gets_no_samples(files: SoundFilesApart) -> None:
+    before = living()
+    for one in (files, SoundFilesHere()):
+        with pytest.raises(Cancelled):
+            one.samples(FLAC, 7200, "file", Left())
+    until(lambda: not living() - before)
+
+
+def test_the_samples_of_a_file_are_its_pieces(files: SoundFilesApart) -> None:
+    for one in (files, SoundFilesHere()):
+        assert one.samples(FLAC, 7200, "file", Leash()) == b"".join(checked(one, FLAC).pieces())
 
 
 OTHER = """

@@ -92,6 +92,13 @@ def test_stretches_of_speech_keep_their_place_in_the_file(
     assert end.duration == 23.5
 
 
+def test_a_long_silence_gives_others_their_turn(engine: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = tone_asr.tones(LOW, HIGH)
+    monkeypatch.setattr(engine._model, "_split", lambda arrays: iter([None, Stretch(0, *arrays), None, None]))
+    events = list(engine.transcribe(TranscribeRequest(Pcm(samples.tobytes())), threading.Event()))
+    assert [type(one) for one in events] == [type(None), SegmentEvent, type(None), type(None), TranscriptEnd]
+
+
 def test_cancel_stops_at_the_next_window(engine: OnnxSpeechToText) -> None:
     cancel = threading.Event()
     events = engine.transcribe(TranscribeRequest(Pcm(tone_asr.tones(*[LOW, HIGH] * 15).tobytes())), cancel)

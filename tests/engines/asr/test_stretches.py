@@ -51,6 +51,16 @@ def test_windows_are_read_across_pieces_and_the_past_is_forgotten() -> None:
     assert joined.place(3 * SECOND, 90 * SECOND) == (3.0, 90.0)
 
 
+def test_a_silence_gives_others_their_turn_and_leaves_no_trace() -> None:
+    joined = Joined(iter([None, None, stretch(100, [True] * 40), None, stretch(500, [True] * 40), None]))
+    assert list(joined.hear(10 * FRAME)) == [None, None]
+    assert list(joined.hear(40 * FRAME)) == []
+    assert list(joined.hear(41 * FRAME)) == [None]
+    assert len(joined.read(0, 90 * FRAME)) == 80 * FRAME
+    assert list(joined.hear(90 * FRAME)) == []
+    assert frames_of(joined, 0, 38) == (100, 138)
+
+
 def test_a_cancelled_source_ends() -> None:
     cancel = threading.Event()
     arrays = iter(Source(Pcm(bytes(4 * 30 * SECOND)), cancel))

@@ -11,7 +11,7 @@ import pytest
 from support.speech import SENTENCES, spoken
 
 from edgeserve.engines.asr.segments import FRAME
-from edgeserve.engines.asr.vad import Listener, Vad
+from edgeserve.engines.asr.vad import TURN_FRAMES, Listener, Vad
 from edgeserve.engines.asr.whisper import transcribe
 from edgeserve.errors import EngineFailure
 
@@ -64,6 +64,12 @@ def test_silence_and_nothing_hold_no_speech(vad: Vad) -> None:
     noise = 1e-3 * numpy.random.default_rng(0).standard_normal(20 * RATE)
     for samples in (PAUSE, noise.astype(numpy.float32), PAUSE[:0], PAUSE[:100]):
         assert list(vad.stretches([samples], transcribe.SPEECH)) == []
+
+
+def test_others_have_their_turn_in_a_long_silence(vad: Vad) -> None:
+    """Two hours of silence took 20 s of an engine that other transcriptions wait for."""
+    silence = numpy.zeros(5 * TURN_FRAMES * FRAME // 2, numpy.float32)
+    assert list(vad.stretches(pieces(silence, 10 * RATE), transcribe.SPEECH)) == [None, None]
 
 
 def test_another_graph_is_an_engine_failure(tmp_path: Path) -> None:

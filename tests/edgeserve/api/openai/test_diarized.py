@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 import wave
 from collections.abc import Iterator
@@ -16,10 +17,12 @@ from support.gates import FAKES
 from support.server import Running, fake_pool, serving
 
 from edgeserve.api.openai.audio import Transcription
+from edgeserve.api.sound.diarized import DiarizedEvents
+from edgeserve.api.sound.speakers import Speakers
 from edgeserve.engine import Cancel, Rung
 from edgeserve.engines.fake.engine import FakeSpeechToText
 from edgeserve.jobs import JOBS
-from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
+from edgeserve.messages import SegmentEvent, SpeakerEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
 
 SEGMENT = "transcript.text.segment"
 ANN, BOB, EVE = 0.25, 0.5, 0.75
@@ -85,6 +88,23 @@ def test_as_events(ai: OpenAI) -> None:
         ("seg_2", "B", "2", 1.0, 2.0),
     ]
     assert (events[-1].text, events[-1].usage.to_dict()) == ("1 2", {"type": "duration", "seconds": 2})
+
+
+@pytest.mark.parametrize(
+    ("texts", "deltas"),
+    [
+        ((" Hi.", " Yes?"), ["Hi.", " Yes?"]),
+        (("はい。", "いいえ。"), ["はい。", "いいえ。"]),
+        ((" 是", "的 "), ["是", "的 "]),
+    ],
+)
+def test_the_deltas_joined_are_the_text(texts: tuple[str, str], deltas: list[str]) -> None:
+    """Languages without spaces got one between two segments."""
+    events = DiarizedEvents(Speakers([SpeakerEvent(0, 1, 0), SpeakerEvent(1, 2, 1)], ()))
+    sent = b"".join(events.feed(0, SegmentEvent(at, at + 1.0, text)) for at, text in enumerate(texts))
+    told = [json.loads(line.removeprefix("data: ")) for line in (sent + events.end()).decode().splitlines() if line]
+    assert [one["delta"] for one in told if one["type"] == "transcript.text.delta"] == deltas
+    assert told[-1]["text"] == "".join(deltas).strip()
 
 
 def test_known_speakers_have_their_names(ai: OpenAI) -> None:

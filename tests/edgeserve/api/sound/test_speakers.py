@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from collections.abc import Iterator
+from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.raw import dialled
+from support.server import fake_pool, serving, until
+from support.sounds import FORMS, encoded, melody
 
 from edgeserve.api.sound.speakers import Speakers
+from edgeserve.audio.files import SoundFilesHere
+from edgeserve.media.leash import Leash
 from edgeserve.messages import SegmentEvent, SpeakerEvent, Word
 
 TURNS = (SpeakerEvent(0.0, 2.0, 0), SpeakerEvent(2.0, 3.0, 1), SpeakerEvent(5.0, 6.0, 2))
@@ -66,6 +75,47 @@ def test_no_letter_is_a_known_name() -> None:
 
 def test_where_nobody_was_heard_there_is_a_first_speaker() -> None:
     assert Speakers([], ["Ann"]).at(0.0, 1.0) == "A"
+
+
+class Slow(SoundFilesHere):
+    """Files of three pieces, which wait for ``go`` behind the first one."""
+
+    def __init__(self) -> None:
+        self.begun, self.go, self.ended = threading.Event(), threading.Event(), threading.Event()
+        self.leash = Leash()
+        self.read = 0
+
+    def check(self, data: bytes, max_seconds: float, param: str, leash: Leash) -> Any:
+        self.leash = leash
+        return self
+
+    def pieces(self) -> Iterator[bytes]:
+        try:
+            for _ in range(3):
+                self.read += 1
+                yield bytes(64_000)
+                self.begun.set()
+                assert self.go.wait(30)
+        finally:
+            self.ended.set()
+
+
+def test_a_client_that_leaves_ends_the_reading_of_its_known_speakers() -> None:
+    fields = {"model": "asr", "response_format": "diarized_json", "known_speaker_names[]": "Ann"}
+    data = {**fields, "known_speaker_references[]": "data:audio/wav;base64,aGVsbG8="}
+    with serving(fake_pool(["asr", "speaker"])) as running:
+        files = Slow()
+        sound = encoded(melody(1.0), FORMS["wav"])
+        request = httpx.Request("POST", running.url, data=data, files={"file": ("said", sound)})
+        head = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
+        running.app.state.sound_files = files
+        with dialled(running) as client:
+            client.sendall(f"POST /v1/audio/transcriptions HTTP/1.1\r\n{head}\r\n".encode() + request.read())
+            assert files.begun.wait(10)
+        until(lambda: files.leash.is_cut)
+        files.go.set()
+        assert files.ended.wait(10)
+        assert files.read == 2
 
 
 words = st.lists(st.tuples(st.floats(0, 6), st.floats(0.01, 0.5)), max_size=12).map(

@@ -15,8 +15,10 @@ from support.piper import needs_phonemizer, noiseless
 from support.speech import SENTENCES, STORY, at_16k, spoken
 
 from edgeserve.engine import Listed, ModelSpec
+from edgeserve.engines.asr.segments import FRAME
 from edgeserve.engines.asr.speakers.expected import footprint
 from edgeserve.engines.asr.speakers.onnx import OnnxDiarizer
+from edgeserve.engines.asr.vad import TURN_FRAMES
 from edgeserve.engines.tts.onnx import OnnxTextToSpeech
 from edgeserve.errors import EngineFailure
 from edgeserve.messages import DiarizeRequest, Pcm, SpeakerEvent, SpeakRequest
@@ -87,6 +89,10 @@ class TestResemblyzer(DiarizerContract):
         turns = list(filter(None, hot.diarize(DiarizeRequest(sound), threading.Event())))
         assert {one.speaker for one in turns} == {0}
         assert sum(one.end - one.start for one in turns) > 0.7 * sound.seconds
+
+    def test_others_have_their_turn_in_a_long_silence(self, hot: Any) -> None:
+        silence = Pcm(bytes(4 * FRAME * TURN_FRAMES * 5 // 2))
+        assert list(hot.diarize(DiarizeRequest(silence), threading.Event())) == [None, None]
 
     def test_the_catalogue_expects_what_the_engine_estimates(self, engine: Any) -> None:
         entry = catalog.find("resemblyzer")

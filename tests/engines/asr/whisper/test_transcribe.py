@@ -165,6 +165,30 @@ def test_a_window_that_another_follows_may_end_anywhere(
     assert script.may_end == [[True] * 6] * 2
 
 
+@pytest.mark.parametrize("places", ["engine", "together"])
+def test_a_long_silence_gives_others_their_turn(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, places: str
+) -> None:
+    """Before the first words, between two windows, and behind the last words."""
+
+    def split(arrays: Iterable[Any]) -> Iterator[Stretch | None]:
+        samples = numpy.concatenate(list(arrays))
+        for start in (0, 30 * SECOND):
+            yield from (None,) * 7
+            yield Stretch(start, samples[start : start + 30 * SECOND], (True,) * (30 * SECOND // FRAME))
+        yield from (None,) * 7
+
+    engine = request.getfixturevalue(places)
+    monkeypatch.setattr(whisper, "Batch", Script(engine, *([0.0, A, 29.0],) * 4))
+    monkeypatch.setattr(engine._model, "_split", split)
+    sound = TranscribeRequest(Pcm(bytes(4 * 60 * SECOND)), language="de")
+    told = list(engine.transcribe(sound, threading.Event()))
+    assert told[:7] == [None] * 7
+    assert told.count(None) >= 21
+    assert times(told)
+    assert isinstance(told[-1], TranscriptEnd)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("last_first", [False, True])
 def test_long_audio_is_cut_at_silences_and_its_segments_come_in_order(
