@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from edgeserve.api.origin import values
-from edgeserve.api.web import lean
+from edgeserve.api.web import bundle, lean
 
 FOLDER = Path(__file__).parents[2] / "web"
 INDEX, ENTRY, STYLES, VENDOR = "index.html", "js/app.js", "page.css", "vendor/"
@@ -82,6 +82,8 @@ class Files:
             if path.suffix in MEDIA_TYPES
         }
         texts = {name: text if name.startswith(VENDOR) else lean.lean(name, text) for name, text in texts.items()}
+        texts[ENTRY], own = bundle.joined(texts, ENTRY)
+        texts = {name: text for name, text in texts.items() if name == ENTRY or name not in own}
         texts[STYLES] = "".join(texts.pop(name) for name in sorted(texts) if name.endswith(".css"))
         self.version = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:12]
         # Without a slash before it: a proxy may serve the page below a path of its own.

@@ -11,6 +11,8 @@ from support.browser import Tab, needs_browser, opened
 from support.managed import World, managed
 from support.server import Running, until
 
+from edgeserve.api.web import files
+
 pytestmark = [pytest.mark.slow, needs_browser]
 
 COLOURS = """() => {
@@ -142,6 +144,9 @@ def test_it_speaks_german_and_shows_the_budget(browser: Any, world: tuple[Runnin
 
 
 def test_the_history_follows_the_feed(tab: Tab) -> None:
+    # The server joins the page's modules into one file; this one is tried alone.
+    source = (files.FOLDER / "js" / "memory_timeline.js").read_text("utf-8")
+    tab.page.route("**/memory_timeline.js", lambda route: route.fulfill(body=source, content_type="text/javascript"))
     first, second, times, ids, last, colour = tab.page.evaluate(HISTORY)
     assert first == [[100, "llm", 57], [101, "llm", 57], [102, "asr", 50]]
     assert second == [[100, "llm", 57], [101, "llm", 57], [101.5, "asr", 50], [102.5, "asr,llm", 50]], (
