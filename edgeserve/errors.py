@@ -23,6 +23,7 @@ The tree of errors:
     ├── Cancelled                 the client went away
     ├── SlowReader                the client reads its answer too slowly while others wait
     ├── EngineFailure             the runtime failed; the engine has been closed
+    │   └── Unreachable           another machine that holds a part of the model does not answer, or may not be asked
     ├── Restarting                the process of an engine keeps ending; ``retry_after`` says when it starts again
     ├── ConfigError               models.toml, a variable or a flag is wrong
     └── StoreError                a model file cannot be had
@@ -155,6 +156,10 @@ class SlowReader(EdgeserveError):
 
 class EngineFailure(EdgeserveError):
     code = "engine_failure"
+
+
+class Unreachable(EngineFailure):
+    """Says all there is to know; no fault of the engine."""
 
 
 class Restarting(EdgeserveError):

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgeserve.commands import Call
 from edgeserve.commands.remote import LOAD_SECONDS, at, server
+from edgeserve.splits.plan import counted
 from edgeserve.terminal import human_size, human_time, table
 from edgeserve.units import MB
 
@@ -24,7 +25,7 @@ def ps(call: Call) -> int:
 def models_table(models: Sequence[Row]) -> str:
     """Rows of GET /memory/models as text, then the parts on other machines; empty without models."""
     parts = [
-        f"{part['model_name']}: {part['layers']} layers on {part['node']}, {human_size(part['memory_mb'] * MB)}"
+        f"{part['model_name']}: {counted(part['layers'])} on {part['node']}, {human_size(part['memory_mb'] * MB)}"
         for one in models
         for part in one.get("nodes", ())
     ]

@@ -134,6 +134,9 @@ class EngineHost:
 
     # Moves
 
+    def check_nodes(self) -> None:
+        """All is on this machine."""
+
     def hold(self, seconds: float = FOREVER) -> AbstractContextManager[bool]:
         return self._ladder.hold(seconds)
 

@@ -32,8 +32,8 @@ PREPARING = 1800.0
 
 class Link:
     """The line is open as long as the child lives. ``died`` is called once, on the link's thread, with the exit code
-    of a worker that ended without having been asked to. ``clock`` in seconds. ``explain`` adds the cause to the words
-    about such an end; it may take some seconds.
+    of a worker that ended without having been asked to. ``clock`` in seconds. ``explain`` makes the error of such an
+    end, with its cause; it may take some seconds.
 
     Raises Busy when the system gives no thread; the child is closed then.
     """
@@ -44,7 +44,7 @@ class Link:
         name: str,
         died: Callable[[int | None], None],
         clock: Callable[[], float] = time.monotonic,
-        explain: Callable[[str], str] = str,
+        explain: Callable[[str], EngineFailure] = EngineFailure,
     ) -> None:
         self._child = child
         self._name = name
@@ -83,6 +83,11 @@ class Link:
     @property
     def alive(self) -> bool:
         return self._ended is None
+
+    @property
+    def owes(self) -> bool:
+        """Whether the worker owes an answer, or the result of a step. Any thread."""
+        return self._watch.owes
 
     # Questions
 
@@ -254,11 +259,12 @@ class Link:
             text = f"the process of {self._name} was ended, because {self._killed}"
         elif self._stopping:
             text = f"{self._name} was closed"
+        error = EngineFailure(f"{text}; the next request starts it again")
         if not self._stopping:
-            text = self._explain(text)
-            log.error("%s", text)
+            error = self._explain(error.message)
+            log.error("%s", error.message)
             self._died(None if self._killed else code)
         with self._changed:
             self._board.wipe()
-            self._ended = self._reason or EngineFailure(f"{text}; the next request starts it again")
+            self._ended = self._reason or error
             self._stir()

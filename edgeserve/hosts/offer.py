@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import socket
 import threading
@@ -18,7 +19,8 @@ from edgeserve.named import find
 from edgeserve.processes.child import Child, ended
 from edgeserve.processes.launcher import Launcher
 from edgeserve.processes.rights import NULL, absolute, runtime_paths
-from edgeserve.splits import asking
+from edgeserve.splits import asking, pulse
+from edgeserve.system import keepalive
 from edgeserve.system.confinement import Confinement, confine
 from edgeserve.system.probe import Probe
 from edgeserve.units import MB
@@ -41,13 +43,25 @@ def main(connection: socket.socket, arguments: dict[str, Any]) -> None:
     host, port, policy = arguments["host"], arguments["port"], MemoryPolicy(**arguments["policy"])
     size = arguments["bytes"]
     read = absolute(runtime_paths())
+    try:
+        line = pulse.listen(host, port)  # no confined process may open such a socket
+    except OSError as error:
+        _say(connection, f"UDP port {port} of {host} cannot be used for the pulse: {error.strerror}")
+        raise SystemExit(1) from error
     confine(Confinement(read=read, devices=(NULL,), listen=port, data_bytes=size + BESIDE))
+    # A load asks for the pulse before it connects: its connections end with the machine that made them.
+    asked = functools.partial(keepalive.keep_alive, port)
+    threading.Thread(target=pulse.answer, args=(line, asked), name="edgeserve-pulse", daemon=True).start()
     probe = Probe(override_mb=policy.override_memory_mb)
     try:
         find(SERVER)(f"{host}:{port}", size, lambda: budget(probe.read_quick(), policy).usable)
     except EngineFailure as error:
-        connection.sendall(error.message.encode()[:LONGEST_WORDS])
+        _say(connection, error.message)
         raise SystemExit(1) from error
+
+
+def _say(connection: socket.socket, words: str) -> None:
+    connection.sendall(words.encode()[:LONGEST_WORDS])
 
 
 class Offering:

@@ -119,6 +119,9 @@ class ProcessHost(EngineHost):
     def remote_parts(self) -> tuple[RemotePart, ...]:
         return self.remote.remote_parts
 
+    def check_nodes(self) -> None:
+        self.remote.check_nodes()
+
     def give_up(self) -> None:
         self.remote.give_up()
 

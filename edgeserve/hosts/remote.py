@@ -51,7 +51,7 @@ class RemoteEngine:
     """The host calls the steps from the thread that holds the engine. ``clock`` in seconds.
 
     ``may_start`` raises when the worker must not be started now; ``died`` gets the exit code of a worker that ended
-    without having been asked to. ``explain`` adds the cause to the words about its end.
+    without having been asked to. ``explain`` makes the error of its end from these words.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class RemoteEngine:
         *,
         may_start: Callable[[], None] = lambda: None,
         died: Callable[[int | None], None] = lambda code: None,
-        explain: Callable[[str], str] = str,
+        explain: Callable[[str], EngineFailure] = EngineFailure,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.spec = local.spec
@@ -140,6 +140,9 @@ class RemoteEngine:
     @property
     def remote_parts(self) -> tuple[RemotePart, ...]:
         return ()
+
+    def check_nodes(self) -> None:
+        """As ``Host.check_nodes``."""
 
     def voices(self) -> tuple[str, ...]:
         return cast(TextToSpeech, self.local).voices()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from edgeserve.engine import Engine, Footprint, Rung
 from edgeserve.engine_abilities import RemotePart, Splitting
-from edgeserve.errors import DoesNotFit, EdgeserveError, EngineFailure
+from edgeserve.errors import DoesNotFit, EdgeserveError, EngineFailure, Unreachable
+from edgeserve.hosts.node_watch import EVERY, NodeWatch
 from edgeserve.hosts.remote import WORKER, RemoteEngine
 from edgeserve.processes.launcher import Launcher
 from edgeserve.splits import asking, node, plan
 from edgeserve.splits.plan import Part, Room
+from edgeserve.splits.pulse import MISSES, Pulses
 from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.process")
@@ -43,6 +45,8 @@ class SplitEngine(RemoteEngine):
         room: Callable[[], int],
         ask: Callable[..., asking.Offer] = asking.ask,
         resolve: Callable[[node.Node], str] = node.resolve,
+        pulses: Callable[[Sequence[str]], Pulses] = Pulses,
+        look_every: float = EVERY,
         **settings: Any,
     ) -> None:
         super().__init__(local, launcher, explain=self._find_lost, **settings)
@@ -50,7 +54,11 @@ class SplitEngine(RemoteEngine):
         self._room = room
         self._ask_node = ask
         self._resolve = resolve
+        self._pulses = pulses
+        self._look_every = look_every
         self._planned: Placement | None = None
+        self.node_watch: NodeWatch | None = None
+        self._silent: Sequence[str] = ()
 
     @property
     def remote_parts(self) -> tuple[RemotePart, ...]:
@@ -73,8 +81,48 @@ class SplitEngine(RemoteEngine):
         placed = self._planned = self._plan()
         self._ask("place", placed.endpoints, [one.layers for one in placed.parts], placed.context)
         for one in placed.parts:
-            log.info("%s: %d layers on %s, %d MB", self.spec.name, one.layers, one.name, one.size // MB)
+            log.info("%s: %s on %s, %d MB", self.spec.name, plan.counted(one.layers), one.name, one.size // MB)
+        self._watch_nodes(placed.endpoints)
         self._ask("heat")
+
+    def park(self) -> None:
+        super().park()
+        self._watch_no_more()
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._watch_no_more()
+
+    def check_nodes(self) -> None:
+        for one in self._split.nodes:
+            self._ask_node(self._resolve(node.read_node(one)))
+
+    def _watch_nodes(self, endpoints: Sequence[str]) -> None:
+        """Notice a machine that hangs, from the load on. Raises Busy as ``NodeWatch`` does."""
+        self._watch_no_more()
+        self._silent = ()
+        pulses = self._pulses(endpoints)
+        for one in pulses.meet():
+            log.warning(
+                "%s: %s gives no pulse by UDP: if it hangs, that is noticed after minutes only", self.spec.name, one
+            )
+        self.node_watch = NodeWatch(pulses, self._owes, self._end_worker, self._look_every)
+
+    def _watch_no_more(self) -> None:
+        if self.node_watch is not None:
+            self.node_watch.stop()
+            self.node_watch = None
+
+    def _owes(self) -> bool:
+        return bool((link := self.link) and link.owes)
+
+    def _end_worker(self, silent: Sequence[str]) -> None:
+        """End the worker, which would wait for these machines for ever. On the thread of the watch."""
+        self._silent = silent
+        if link := self.link:
+            link.kill(f"{', '.join(silent)} gave no sign of life for {MISSES} s")
 
     def _plan(self) -> Placement:
         endpoints = tuple(self._resolve(node.read_node(one)) for one in self._split.nodes)
@@ -89,13 +137,14 @@ class SplitEngine(RemoteEngine):
                     raise DoesNotFit(f"{self.spec.name}: {error.message}") from error
         raise EngineFailure(f"{self.spec.name} has no size of context")  # no engine offers none
 
-    def _find_lost(self, text: str) -> str:
+    def _find_lost(self, text: str) -> EngineFailure:
         """The cause of the worker's death: a machine that does not answer any more, if there is one."""
         if (placed := self._planned) is None:
-            return text
+            return EngineFailure(text)
         others = zip(placed.parts[1:], placed.endpoints, strict=True)
-        lost = [f"{part.name} with {part.layers} layers" for part, one in others if not self._answers(one)]
-        return f"{self.spec.name} has lost {', '.join(lost)}: {text}" if lost else text
+        is_lost = self._silent.__contains__ if self._silent else lambda one: not self._answers(one)
+        lost = [f"{part.name} with {plan.counted(part.layers)}" for part, one in others if is_lost(one)]
+        return Unreachable(f"{self.spec.name} has lost {', '.join(lost)}: {text}") if lost else EngineFailure(text)
 
     def _answers(self, endpoint: str) -> bool:
         try:

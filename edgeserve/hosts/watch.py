@@ -36,6 +36,11 @@ class Watch:
         """The worker has ended an answer, or was not asked for it after all."""
         self._owed.discard(number)
 
+    @property
+    def owes(self) -> bool:
+        """Whether the worker owes an answer. Any thread."""
+        return bool(self._owed)
+
     def heard(self, frame: Frame) -> None:
         """A frame has come. A pulse alone is no progress; its head counts the worker's rounds."""
         now = self._clock()

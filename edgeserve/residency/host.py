@@ -199,6 +199,13 @@ class Host(Protocol):
 
     # Moves
 
+    def check_nodes(self) -> None:
+        """Before memory is reserved for the way up: whether all machines answer that shall hold a part of the model.
+
+        Blocks for seconds at most. Raises Unreachable. A model on this machine alone asks nobody.
+        """
+        ...
+
     def hold(self, seconds: float = FOREVER) -> AbstractContextManager[bool]:
         """Keep other threads from moving the engine. Waits at most so many seconds for it; False when that failed."""
         ...

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from edgeserve.engine import Cancel, ModelSpec, Rung
-from edgeserve.errors import Busy, Cancelled, ShuttingDown
+from edgeserve.errors import Busy, Cancelled, ShuttingDown, Unreachable
 from edgeserve.residency.failure import explain
 from edgeserve.residency.host import Host
 from edgeserve.residency.turns import Asked, Turns
@@ -105,6 +105,8 @@ class Loads:
         try:
             with self._host.hold():
                 self._climb_if_free()
+        except Unreachable as error:  # the request says so, if it finds the same
+            log.debug("%s was not heated ahead: %s", self._spec.name, error.message)
         except Exception as error:
             log.debug("%s was not heated ahead: %s", self._spec.name, explain(self._spec.name, error))
         finally:

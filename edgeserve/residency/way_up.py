@@ -28,12 +28,14 @@ class WayUp:
         return self._thread == threading.get_ident()
 
     def reserve(self, cancel: Cancel | None = None, arrived: float | None = None) -> Reservation:
-        """As ``Governor.reserve``."""
+        """As ``Governor.reserve``, once all machines of the model answer. Raises Unreachable before anything moves."""
+        self._check_nodes()
         with self._asking():
             return self._governor.reserve(self._resident, cancel, arrived)
 
     def reserve_if_free(self) -> Reservation | None:
-        """As ``Governor.reserve_if_free``."""
+        """As ``Governor.reserve_if_free``. Raises Unreachable."""
+        self._check_nodes()
         with self._asking():
             return self._governor.reserve_if_free(self._resident)
 
@@ -57,6 +59,10 @@ class WayUp:
             self._host.close()
             raise
         self._governor.settle(reservation)
+
+    def _check_nodes(self) -> None:
+        if self._host.rung is not Rung.HOT:
+            self._host.check_nodes()
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:

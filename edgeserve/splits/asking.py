@@ -12,7 +12,7 @@ import struct
 import time
 from dataclasses import dataclass
 
-from edgeserve.errors import EngineFailure
+from edgeserve.errors import Unreachable
 
 MAJOR = 7
 HELLO, DEVICE_MEMORY = 14, 11
@@ -31,7 +31,7 @@ class Offer:
 
 
 def ask(endpoint: str, seconds: float = SECONDS) -> Offer:
-    """The offer of the worker at "address:port". Blocks for ``seconds`` at most. Raises EngineFailure."""
+    """The offer of the worker at "address:port". Blocks for ``seconds`` at most. Raises Unreachable."""
     host, _, port = endpoint.rpartition(":")
     until = time.monotonic() + seconds
     try:
@@ -39,15 +39,15 @@ def ask(endpoint: str, seconds: float = SECONDS) -> Offer:
             major, *_ = _question(line, HELLO, bytes(CAPABILITIES), "<BBBB", until, CAPABILITIES)
             if major != MAJOR:
                 text = f"speaks version {major} of llama.cpp's protocol, and this machine version {MAJOR}"
-                raise EngineFailure(f"{endpoint} {text}: install the same version of edgeserve on both")
+                raise Unreachable(f"{endpoint} {text}: install the same version of edgeserve on both")
             return Offer(*_question(line, DEVICE_MEMORY, struct.pack("<I", 0), "<QQ", until))
     except TimeoutError:
-        text = f"does not answer within {seconds:g} s: it serves another model now, or is no edgeserve rpc-worker"
-        raise EngineFailure(f"{endpoint} {text}") from None
+        text = "it serves another model now, hangs, or is no edgeserve rpc-worker"
+        raise Unreachable(f"{endpoint} does not answer within {seconds:g} s: {text}") from None
     except (OSError, struct.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         text = f"cannot be reached ({reason}): start `edgeserve rpc-worker` there"
-        raise EngineFailure(f"{endpoint} {text}") from None
+        raise Unreachable(f"{endpoint} {text}") from None
 
 
 def _question(

@@ -7,7 +7,7 @@ import re
 import socket
 from dataclasses import dataclass
 
-from edgeserve.errors import EngineFailure
+from edgeserve.errors import Unreachable
 
 PORT = 50052
 MOST = 16
@@ -49,14 +49,14 @@ def is_private(address: str) -> bool:
 
 
 def resolve(node: Node) -> str:
-    """The node's IPv4 address and port, such as "10.0.0.2:50052". Raises EngineFailure. Asks the system's resolver."""
+    """The node's IPv4 address and port, such as "10.0.0.2:50052". Raises Unreachable. Asks the system's resolver."""
     try:
         rows = socket.getaddrinfo(node.host, node.port, socket.AF_INET, socket.SOCK_STREAM)
     except OSError as error:
         text = f"no IPv4 address is known for {node.host} ({error.strerror})"
-        raise EngineFailure(f"{text}: write its address into nodes, such as 192.168.0.12:{node.port}") from None
+        raise Unreachable(f"{text}: write its address into nodes, such as 192.168.0.12:{node.port}") from None
     address = str(rows[0][4][0])
     if not is_private(address):
         text = "llama.cpp's protocol has neither keys nor encryption, and is for private networks alone"
-        raise EngineFailure(f"{node} is {address}, a public address: {text}")
+        raise Unreachable(f"{node} is {address}, a public address: {text}")
     return f"{address}:{node.port}"

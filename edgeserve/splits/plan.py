@@ -52,6 +52,11 @@ class Part:
     size: int
 
 
+def counted(layers: int) -> str:
+    """Such as "1 layer"."""
+    return "1 layer" if layers == 1 else f"{layers} layers"
+
+
 def allocate(layers: int, rooms: Sequence[int]) -> tuple[int, ...]:
     """Layers of each machine: in proportion to its room, at least one, the rest by the largest remainder.
 
@@ -78,7 +83,7 @@ def split(sizes: Sizes, rooms: Sequence[Room]) -> tuple[Part, ...]:
     """The parts of the machines, in their order. Raises DoesNotFit when a machine cannot hold its part."""
     machines, layers = len(rooms), len(sizes.layers)
     if layers < machines:
-        raise DoesNotFit(f"the model has {layers} layers, too few for {machines} machines: name fewer nodes")
+        raise DoesNotFit(f"the model has {counted(layers)}, too few for {machines} machines: name fewer nodes")
     fixed = sizes.fixed(machines)
     free = [max(0, room.free - taken) for room, taken in zip(rooms, fixed, strict=True)]
     parts, start = [], 0
@@ -94,8 +99,8 @@ def split(sizes: Sizes, rooms: Sequence[Room]) -> tuple[Part, ...]:
 def _refusal(short: Sequence[Part], rooms: Sequence[Room], parts: Sequence[Part]) -> str:
     free = {room.name: room.free for room in rooms}
     lacking = "; ".join(
-        f"{one.name} has {free[one.name] // MB} MB free, and its {one.layers} layers take {-(-one.size // MB)} MB"
-        for one in short
+        f"{name} has {free[name] // MB} MB free, and its {counted(layers)} would take {-(-size // MB)} MB"
+        for name, layers, size in ((one.name, one.layers, one.size) for one in short)
     )
     together = f"{sum(one.size for one in parts) // MB} MB in all, {sum(free.values()) // MB} MB free in all"
     return f"{lacking} ({together}): free memory there, name more nodes, or set a smaller context"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from support.commands import read_until
 from support.server import Running, serving, until
@@ -60,6 +62,12 @@ class Worker:
         for stream in (self.process.stdout, self.process.stderr):
             assert stream is not None
             stream.close()
+
+    def hang(self, signum: int = signal.SIGSTOP) -> None:
+        """Stop all of its processes; SIGCONT lets them go on."""
+        above = psutil.Process(self.process.pid)
+        for one in [above, *above.children(recursive=True)]:
+            one.send_signal(signum)
 
     @property
     def answers(self) -> bool:
@@ -183,3 +191,25 @@ def test_a_killed_node_ends_its_answers_and_the_next_request_tries_again(tmp_pat
         assert "cannot be reached" in again.json()["error"]["message"]
         assert running.client.get("/health").status_code == 200
         until(lambda: not others[0].answers)
+
+
+def test_a_node_that_hangs_ends_its_answers_and_serves_again_when_it_goes_on(tmp_path: Path, alone: str) -> None:
+    """Its system confirms all that arrives: no time limit of TCP would notice."""
+    with workers(300) as others, served(tmp_path, [others[0].node]) as running:
+        body = {"model": "split", "messages": QUESTION["messages"], "stream": True, "max_tokens": 400}
+        with running.client.stream("POST", "/v1/chat/completions", json=body, timeout=120) as answer:
+            lines = answer.iter_lines()
+            assert all("error" not in next(lines) for _ in range(8))
+            others[0].hang()
+            try:
+                end = [line for line in lines if line]
+                lost = f"split has lost {others[0].node} with "
+                told = "\n".join(end[-3:])
+                assert [one for one in ("error", lost, "no sign of life") if one not in told] == [], told
+                until(lambda: parts(running) == [])
+                again = ask(running)
+                assert again.status_code == 500
+                assert "does not answer within 3 s" in again.json()["error"]["message"]
+            finally:
+                others[0].hang(signal.SIGCONT)
+        assert text_of(ask(running)) == alone

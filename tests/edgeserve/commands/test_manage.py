@@ -47,6 +47,8 @@ def test_ps_lists_the_parts_on_other_machines_below() -> None:
     row = {"model_name": "large", "model_type": "llm", "rung": "hot", "memory_mb": 300, "leases": 0, "use_count": 0}
     table = models_table([row | {"idle_seconds": 0, "default": True, "pinned": False, "nodes": [part]}])
     assert table.splitlines()[-1] == "large: 12 layers on box2:50052, 700 MB"
+    table = models_table([row | {"idle_seconds": 0, "default": True, "pinned": False, "nodes": [part | {"layers": 1}]}])
+    assert table.splitlines()[-1] == "large: 1 layer on box2:50052, 700 MB"
 
 
 def test_ps_shows_the_default_of_each_job(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
-from support.gates import CountingGovernor
+from support.contract import ask
+from support.gates import CountingGovernor, run
 from support.rpc_server import rpc_server
 from support.server import until
 from support.split_fake import LAYERS
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.engine_abilities import RemotePart
-from edgeserve.errors import DoesNotFit, EdgeserveError, EngineFailure
+from edgeserve.errors import DoesNotFit, EdgeserveError, EngineFailure, Unreachable
 from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.hosts.remote import WORKER
 from edgeserve.hosts.split_engine import SplitEngine
 from edgeserve.named import make_engine
 from edgeserve.processes.spawner import Spawner
+from edgeserve.residency.gate import Gate
 from edgeserve.splits.asking import Offer
 from edgeserve.units import MB
 
@@ -41,14 +46,37 @@ class Boxes:
         return Offer(self.free[endpoint], self.free[endpoint])
 
 
-def spec(*nodes: str) -> ModelSpec:
-    return ModelSpec("llm", "large", "support.split_fake:SplitChat", options={"nodes": list(nodes or NODES)})
+class Pulses:
+    """Pulses of machines on paper: those in ``hanging`` are lost as soon as an answer is owed."""
+
+    hanging: tuple[str, ...] = ()
+
+    def __init__(self, endpoints: Sequence[str]) -> None:
+        self.endpoints = endpoints
+        self.closed = False
+
+    def meet(self) -> tuple[str, ...]:
+        return tuple(one for one in self.endpoints if one == NODES[0])
+
+    def look(self, owed: bool) -> tuple[str, ...]:
+        return tuple(one for one in self.endpoints if owed and one in self.hanging)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def hanging(*nodes: str) -> type[Pulses]:
+    return type("Hanging", (Pulses,), {"hanging": nodes})
+
+
+def spec(*nodes: str, **options: object) -> ModelSpec:
+    return ModelSpec("llm", "large", "support.split_fake:SplitChat", options={"nodes": list(nodes or NODES), **options})
 
 
 @contextlib.contextmanager
-def engine(boxes: Boxes, here: int) -> Iterator[SplitEngine]:
-    launcher = Spawner()
-    made = SplitEngine(make_engine(spec()), launcher, room=lambda: here, ask=boxes.ask)
+def engine(boxes: Boxes, here: int, pulses: type[Pulses] = Pulses, **options: object) -> Iterator[SplitEngine]:
+    launcher, given = Spawner(), {"room": lambda: here, "ask": boxes.ask, "pulses": pulses, "look_every": 0.01}
+    made = SplitEngine(make_engine(spec(**options)), launcher, **given)  # type: ignore[arg-type]
     try:
         yield made
     finally:
@@ -87,7 +115,7 @@ def test_a_machine_without_room_refuses_with_the_sizes_and_the_engine_stays_warm
     boxes = Boxes(_10_0_0_2=5 * MB, _10_0_0_3=200 * MB)
     with engine(boxes, 200 * MB + WORKER) as split:
         split.open()
-        with pytest.raises(DoesNotFit, match=r"large: 10.0.0.2:50052 has 5 MB free, and its 1 layers take 11 MB"):
+        with pytest.raises(DoesNotFit, match=r"large: 10.0.0.2:50052 has 5 MB free, and its 1 layer would take 11 MB"):
             split.heat()
         assert split.rung is Rung.WARM
 
@@ -115,6 +143,61 @@ def test_the_death_of_the_worker_names_the_machine_that_was_lost() -> None:
         with pytest.raises(EdgeserveError, match=words):
             link.ask("heat")
         assert split.remote_parts == ()
+
+
+def test_a_machine_that_hangs_ends_the_worker_while_it_owes_something(tmp_path: Path) -> None:
+    """The worker gives its own pulse all the time: only the machine is silent."""
+    os.mkfifo(tmp_path / "heat")
+    boxes = Boxes(_10_0_0_2=200 * MB, _10_0_0_3=100 * MB)
+    with engine(boxes, 200 * MB + WORKER, hanging(NODES[1]), hold=str(tmp_path)) as split:
+        split.open()
+        words = r"large has lost 10.0.0.3:50052 with 2 layers: .*10.0.0.3:50052 gave no sign of life for 8 s"
+        with pytest.raises(EngineFailure, match=words):
+            split.heat()
+        assert split.rung is Rung.COLD
+        assert split.remote_parts == ()
+        assert len(boxes.asked) == 2  # nobody has to be asked who was lost
+
+
+def test_a_machine_that_hangs_while_nothing_is_owed_stays_unnoticed(caplog: pytest.LogCaptureFixture) -> None:
+    boxes = Boxes(_10_0_0_2=200 * MB, _10_0_0_3=100 * MB)
+    with engine(boxes, 200 * MB + WORKER) as split:
+        split.open()
+        split.heat()
+        watch = split.node_watch
+        assert watch is not None
+        assert [one.message for one in caplog.records if "no pulse" in one.message] == [
+            f"large: {NODES[0]} gives no pulse by UDP: if it hangs, that is noticed after minutes only"
+        ]
+        split.park()
+        assert split.node_watch is None
+        assert not watch.alive
+
+
+def test_unreachable_machines_are_asked_before_memory_is_reserved(caplog: pytest.LogCaptureFixture) -> None:
+    """One line in the log, and no traceback: there is nothing wrong with the engine."""
+    governor = CountingGovernor()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        gone = f"127.0.0.1:{free.getsockname()[1]}"
+    launcher = Spawner()
+    gate = Gate(ProcessHost(make_engine(spec(gone)), launcher, governor), governor)  # type: ignore[arg-type]
+    try:
+        events, error = run(gate, ask("hello"))
+        assert events == []
+        assert isinstance(error, Unreachable)
+        assert error.message.startswith(f"{gone} cannot be reached")
+        with pytest.raises(Unreachable):
+            gate.preload()
+        gate.warm_up()
+        until(lambda: not gate.warming)
+    finally:
+        gate.stop()
+        launcher.stop()
+    assert governor.reserved == 0
+    (told,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert told.exc_info is None
+    assert told.getMessage().startswith(f"large: {gone} cannot be reached")
+    assert gate.rung is Rung.COLD
 
 
 def test_a_host_of_a_split_model_asks_the_governor_for_its_own_room() -> None:

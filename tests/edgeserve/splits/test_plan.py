@@ -94,7 +94,7 @@ def test_a_machine_that_is_too_small_is_named_with_the_sizes() -> None:
     with pytest.raises(DoesNotFit) as failure:
         split(model, [Room("this machine", 900 * MB), Room("box2:50052", 150 * MB)])
     text = failure.value.message
-    assert "box2:50052 has 150 MB free, and its 1 layers take 170 MB" in text
+    assert "box2:50052 has 150 MB free, and its 1 layer would take 170 MB" in text
     assert "1230 MB in all, 1050 MB free in all" in text
 
 
