@@ -252,8 +252,8 @@ class EngineHost:
         one may take its reader's time, and keeps nobody waiting.
         """
         runs = self._loop.runs
-        while self._loop.free and not (self._loop.failed and len(runs) > runs.paused):
-            admitted = scheduler.admit(beside=len(runs) > 0)
+        while self._loop.spare and not (self._loop.failed and len(runs) > runs.paused):
+            admitted = scheduler.admit(beside=len(runs) > 0, newcomer=not self._loop.free)
             if admitted is None:
                 return
             try:

@@ -168,7 +168,7 @@ class Guest:
     def _go_round(self) -> None:
         self._collect()
         self._rounds += 1
-        while self._waiting and self._loop.free:
+        while self._waiting and self._loop.spare:  # the serving process has chosen whose turn it is
             self._begin(self._waiting.popleft())
         if self._loop.runs:
             self._turn()
@@ -178,7 +178,7 @@ class Guest:
     def _collect(self) -> None:
         """Take what has come; wait for it while there is nothing to do."""
         able = self._loop.runs and not self._loop.runs.stuck and not self._loop.starved
-        if not (able or self._calls or (self._waiting and self._loop.free) or self._stop):
+        if not (able or self._calls or (self._waiting and self._loop.spare) or self._stop):
             if not self._loop.runs:
                 self._busy.end("engine")
                 self._rest()

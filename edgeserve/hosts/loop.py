@@ -34,6 +34,11 @@ class Loop(Protocol):
         ...
 
     @property
+    def spare(self) -> bool:
+        """True when an answer of a client with none under way may begin, also where ``free`` is false."""
+        ...
+
+    @property
     def crowded(self) -> bool:
         """True when a paused answer keeps a place that a waiting request could take."""
         ...
@@ -82,6 +87,11 @@ class SerialLoop:
     def free(self) -> bool:
         return len(self.runs) - self.runs.paused < self.slots
 
+    @property
+    def spare(self) -> bool:
+        """The places that one client takes count as one."""
+        return self.runs.clients < self.slots
+
     def begin(self, admitted: Admitted) -> None:
         self.runs.add(admitted, self._answer(admitted.work))
 
@@ -124,6 +134,10 @@ class BatchLoop:
     @property
     def free(self) -> bool:
         return len(self.runs) < self.slots
+
+    @property
+    def spare(self) -> bool:
+        return self.free
 
     @property
     def crowded(self) -> bool:

@@ -42,6 +42,10 @@ class RemoteLoop:
         return running < self.slots
 
     @property
+    def spare(self) -> bool:
+        return self.free if self._batches else self.runs.clients < self.slots
+
+    @property
     def crowded(self) -> bool:
         return self._batches and self.runs.paused > 0
 

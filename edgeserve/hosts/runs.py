@@ -103,6 +103,11 @@ class Runs:
         """Number of paused answers."""
         return sum(run.paused is not None for run in self._runs)
 
+    @property
+    def clients(self) -> int:
+        """Number of clients with an answer that is not paused."""
+        return len({run.work.place.groups for run in self._runs if run.paused is None})
+
     def slowest(self, seconds: float) -> Work | None:
         """The answer that has waited longest for its reader, if it has waited for so many seconds. Any thread."""
         now = self._clock()

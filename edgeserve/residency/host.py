@@ -83,11 +83,12 @@ class Scheduler(Protocol):
         """True when work waits for its turn."""
         ...
 
-    def admit(self, beside: bool) -> Admitted | None:
+    def admit(self, beside: bool, newcomer: bool = False) -> Admitted | None:
         """The next work, with its memory reserved and the engine hot; on the host's thread, which holds the engine.
 
-        ``beside``: other answers are under way, so this never waits for memory. None when no work waits, or when
-        memory does not let it begin beside the others. Work that must not begin ends here with its error.
+        ``beside``: other answers are under way, so this never waits for memory. ``newcomer``: only the work of a client
+        with none under way. None when no such work waits, or when memory does not let it begin beside the others. Work
+        that must not begin ends here with its error.
         """
         ...
 

@@ -53,13 +53,13 @@ class Queue:
             self._waiting.add(work)
             return True
 
-    def take(self) -> Work | None:
-        """Take the work whose turn it is; None when no work waits."""
+    def take(self, newcomer: bool = False) -> Work | None:
+        """Take the work whose turn it is; with ``newcomer``, among clients with nothing under way. None without any."""
         with self._state:
             # The slots of a batch are shared out. A single place goes round: an answer that its reader pauses takes
             # none, and must not delay the next one of its client.
             self._waiting.by_count = self._slots() > 1
-            work = self._waiting.take()
+            work = self._waiting.take(idle=newcomer)
             if work is not None:
                 work.place.begun += 1
                 work.place.running += 1

@@ -103,8 +103,8 @@ class Turns:
     def waits(self) -> bool:
         return self._queue.waits()
 
-    def admit(self, beside: bool) -> Admitted | None:
-        while (work := self._queue.take()) is not None:
+    def admit(self, beside: bool, newcomer: bool = False) -> Admitted | None:
+        while (work := self._queue.take(newcomer)) is not None:
             admitted = Admitted(work, self._clock())
             try:
                 if work.context.run(self._let_begin, admitted, beside):

@@ -215,9 +215,16 @@ def _second(pitch: int, rate: int) -> bytes:
 
 
 class FakeTextToSpeech(FakeEngine):
-    """A tenth of a second of tone for each word, and one event for each sentence; 24 kHz."""
+    """A tenth of a second of tone for each word, and one event for each sentence; 24 kHz.
+
+    Option ``slots`` (1): answers that take turns.
+    """
 
     SAMPLE_RATE = 24_000
+
+    @property
+    def slots(self) -> int:
+        return int(self._number("slots", 1))
 
     def voices(self) -> tuple[str, ...]:
         return ("tone", "hum")

@@ -20,6 +20,7 @@ from support.contract import ask
 from support.gates import Clock, CountingGovernor, Mailbox, run
 from support.server import until
 
+from edgeserve.clients import NOBODY, Client
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import (
     Busy,
@@ -49,6 +50,7 @@ from edgeserve.messages import (
 )
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import LONG_PATIENCE, PATIENCE, Host
+from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import Done, Work
 from edgeserve.slots import SlotState
 from edgeserve.units import MB
@@ -78,15 +80,17 @@ class Pipe:
 class Asked:
     """One request through a gate, with its lease."""
 
-    def __init__(self, gate: Gate, words: str | Request, room: Callable[[], bool] = lambda: True) -> None:
-        self._gate, self._box = gate, Mailbox()
-        self.work = Work(ask(words) if isinstance(words, str) else words, self._emit, room)
-        gate.acquire()
+    def __init__(
+        self, gate: Gate, words: str | Request, room: Callable[[], bool] = lambda: True, client: Client = NOBODY
+    ) -> None:
+        self._gate, self._box, self._client = gate, Mailbox(), client
+        self.work = Work(ask(words) if isinstance(words, str) else words, self._emit, room, place=Place(client))
+        gate.acquire(None, client)
         gate.submit(self.work)
 
     def _emit(self, item: Event | Done) -> None:
         if isinstance(item, Done):
-            self._gate.release()
+            self._gate.release(self._client)
         self._box.items.put(item)
 
     def first(self) -> Event:
@@ -449,6 +453,29 @@ class HostContract:
         assert other.text() == "three"
         with pytest.raises(SlowReader, match="waited 10 s"):
             slow.rest()
+
+    def test_a_client_that_has_all_places_of_turns_leaves_a_newcomer_one(self) -> None:
+        """One client with two long recordings kept all others out until one of them had ended."""
+        gate = self.gate("engine:FakeTextToSpeech", "tts", slots=2, delay=0.001)
+        ada, bob, cleo = (Client(address=f"192.0.2.{number}") for number in (1, 2, 3))
+        short, long = SpeakRequest("One."), SpeakRequest("a. " * 100_000)
+        begun = [Asked(gate, long, client=ada) for _ in range(3)]
+        last = begun.pop()
+        for asked in begun:
+            asked.first()
+        assert len(Asked(gate, short, client=bob).rest()) == 1
+        begun.append(Asked(gate, long, client=bob))
+        begun[-1].first()
+        other = Asked(gate, short, client=cleo)
+        rounds = gate.host.rounds
+        until(lambda: gate.host.rounds > rounds + 3)
+        assert last.quiet()
+        assert other.quiet(), "each client that has a place counts for one"
+        for asked in begun[1:]:
+            gate.cancel(asked.work)
+        assert len(other.rest()) == 1, "the newcomer first"
+        for asked in (begun[0], last):
+            gate.cancel(asked.work)
 
     @every
     def test_answers_that_nobody_reads_give_the_engine_up(self, kind: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from support.contract import ask
 from support.gates import Clock, Mailbox, fake_spec
 
+from edgeserve.clients import Client
 from edgeserve.engine import Cancel
 from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
 from edgeserve.engines.fake.engine import FakeTextToSpeech
@@ -16,6 +17,7 @@ from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.hosts.loop import BatchLoop, Loop, SerialLoop
 from edgeserve.hosts.runs import Runs
 from edgeserve.messages import AudioEvent, SpeakRequest, TokenEvent
+from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import Admitted
 
 
@@ -63,10 +65,7 @@ def test_a_serial_loop_gives_the_place_of_a_paused_answer_to_the_next() -> None:
 
 
 def test_answers_of_a_parallel_engine_take_turns_in_a_serial_loop() -> None:
-    class InTurns(FakeTextToSpeech):
-        slots = 2
-
-    loop = serial(hot(InTurns(fake_spec("tts"))))
+    loop = serial(hot(FakeTextToSpeech(fake_spec("tts", slots=2))))
     boxes = [Mailbox(), Mailbox()]
     for box, words in zip(boxes, ("One. Two. Three. Four.", "Five."), strict=True):
         assert loop.free
@@ -78,6 +77,17 @@ def test_answers_of_a_parallel_engine_take_turns_in_a_serial_loop() -> None:
     while loop.runs:
         loop.turn()
     assert boxes[0].items.qsize() == 4
+
+
+def test_the_places_of_one_client_count_as_one_for_a_newcomer() -> None:
+    loop = serial(hot(FakeTextToSpeech(fake_spec("tts", slots=2))))
+    for client in (Client(address="192.0.2.1"), Client(address="192.0.2.1"), Client(address="192.0.2.2")):
+        assert loop.spare
+        box = Mailbox()
+        work = box.work(SpeakRequest("One."))
+        work.place = Place(client)
+        loop.begin(Admitted(work, 0.0))
+    assert (loop.free, loop.spare) == (False, False)
 
 
 def test_a_batch_loop_keeps_the_slot_of_a_paused_answer() -> None:

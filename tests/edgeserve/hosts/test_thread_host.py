@@ -49,7 +49,7 @@ class TestThreadHost(HostContract):
 
     def test_an_engine_that_failed_begins_nothing_until_it_was_closed(self) -> None:
         """Requests that take turns without a gap would keep a broken engine open."""
-        gate = self.gate("engine:FakeTextToSpeech", "tts")
+        gate = self.gate("engine:FakeTextToSpeech", "tts", slots=2)
         engine, said, ending = engine_of(gate), list[str](), threading.Event()
 
         def speak(request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent | None]:
@@ -66,7 +66,7 @@ class TestThreadHost(HostContract):
             said.append("closed")
             type(engine).close(engine)
 
-        engine.slots, engine.speak, engine.close = 2, speak, close
+        engine.speak, engine.close = speak, close
         long = Asked(gate, SpeakRequest("long"))
         long.first()
         with pytest.raises(EngineFailure, match="broken"):
