@@ -161,6 +161,8 @@ class EngineFailure(EdgeserveError):
 class Unreachable(EngineFailure):
     """Says all there is to know; no fault of the engine."""
 
+    code = "machine_unreachable"
+
 
 class Restarting(EdgeserveError):
     code = "engine_restarting"

@@ -37,6 +37,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         errors.Cancelled.code: 499,
         errors.EdgeserveError.code: 500,
         errors.EngineFailure.code: 500,
+        errors.Unreachable.code: 500,
         errors.Restarting.code: 503,
         errors.ConfigError.code: 500,
         errors.Busy.code: 503,
