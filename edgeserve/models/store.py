@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -175,7 +175,7 @@ class Store:
                 for path in leftovers.of(self.root, folder):
                     leftovers.delete(path)
 
-    def users(self, folder: str) -> list[str]:
+    def users(self, folder: str) -> Sequence[str]:
         """Servers in other processes that serve a model, as PROCESS@HOST. Raises StoreError."""
         with disk.failures(self.root, folder):
             return served.servers_of(self.root, folder)
