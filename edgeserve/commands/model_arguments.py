@@ -48,6 +48,7 @@ def _update(commands: Any, command: AddCommand) -> None:
     parser = command(commands, "update", "upkeep:update", "pull the models again that changed in the catalogue")
     parser.add_argument("names", nargs="*", metavar="NAME", help="name of a model; without one: all on this device")
     parser.add_argument("--check", action="store_true", help="only say which; ends with 1 when there are any")
+    parser.add_argument("--yes", action="store_true", help="ask nothing, also where a running server uses the model")
 
 
 def _tune(commands: Any, command: AddCommand) -> None:

@@ -11,7 +11,7 @@ from edgeserve.commands import Call
 from edgeserve.commands.models import fetch, report
 from edgeserve.commands.question import ask
 from edgeserve.config import Config
-from edgeserve.errors import ConfigError, EdgeserveError
+from edgeserve.errors import ConfigError, EdgeserveError, InUse
 from edgeserve.models import catalog
 from edgeserve.models.store import Leftover, Progress, Store, StoredModel
 from edgeserve.terminal import ProgressBar, human_size, table
@@ -119,7 +119,8 @@ def _beneath(store: Store, file: str) -> Iterator[str]:
 def update(call: Call) -> int:
     """Pull the models again whose files, source or conversion changed in the catalogue.
 
-    Returns 1 when a model could not be had, and with ``--check`` when there is one to pull.
+    Ask before a model that a running server uses is replaced; without a terminal and without ``--yes`` it stays.
+    Returns 1 when a model stays or could not be had, and with ``--check`` when there is one to pull.
     """
     store = call.store(call.config())
     stale = store.stale()
@@ -133,14 +134,17 @@ def update(call: Call) -> int:
         return 0
     if call.args.check:
         return 1
-    failed = [name for name in stale if not _tried(_updating(store, name))]
-    if len(failed) < len(stale):
-        print("A running server goes on with the old files until it loads a model again; then it takes the new ones.")
+    failed = [name for name in stale if not _tried(_updating(store, name, yes=call.args.yes))]
     return 1 if failed else 0
 
 
-def _updating(store: Store, name: str) -> Callable[[], None]:
+def _updating(store: Store, name: str, *, yes: bool) -> Callable[[], None]:
     def step() -> None:
+        if users := store.users(name):
+            text = f"{name} is in use by the server {' and '.join(users)} (process and host)"
+            text += ", which goes on with the old files until it loads the model again"
+            if not (yes or ask(f"{text}. Update it?")):
+                raise InUse(f"{text}; nothing was replaced: edgeserve update --yes {name}")
         stored = fetch(store, name, anew=True)
         print(f"{stored.name}: updated, {human_size(stored.size_bytes)}, licence {stored.licence}")
 

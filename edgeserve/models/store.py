@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -161,7 +161,7 @@ class Store:
         """
         folder = self.folder(name)
         with disk.failures(self.root, folder):
-            if users := served.servers_of(self.root, folder):
+            if users := self.users(folder):
                 text = f"{folder} is in use by the server {' and '.join(users)} (process and host): take it out of its"
                 text += f" settings and reload, let it delete the model itself (`edgeserve rm {folder}`), or end it"
                 raise InUse(text)
@@ -174,6 +174,11 @@ class Store:
                     manifest.read(self.root / folder)
                 for path in leftovers.of(self.root, folder):
                     leftovers.delete(path)
+
+    def users(self, folder: str) -> Sequence[str]:
+        """Servers in other processes that serve a model, as PROCESS@HOST. Raises StoreError."""
+        with disk.failures(self.root, folder):
+            return served.servers_of(self.root, folder)
 
     def verify(self, name: str, *, progress: Tell = silent) -> StoredModel:
         """Compare every file with its checksum. Removes a file that changed and raises ChecksumMismatch."""

@@ -229,6 +229,29 @@ def test_a_model_whose_file_changed_is_pulled_again(
     assert renewed == ["hibari"]
 
 
+@pytest.mark.parametrize(("arguments", "says"), [(("--yes",), "no"), ((), "yes"), ((), "no")])
+def test_a_model_that_a_server_uses_is_replaced_only_after_a_yes(
+    root: Path,
+    models: dict[str, str],
+    renewed: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    says: str,
+) -> None:
+    """``update`` replaced the files under running servers and did not ask."""
+    asked: list[str] = []
+    monkeypatch.setattr(upkeep, "ask", lambda question: asked.append(question) or says == "yes")
+    goes = bool(arguments) or says == "yes"
+    with other_server(root, "hibari") as server:
+        assert run("update", *arguments, environ=models) == (0 if goes else 1)
+        assert str(server.pid) in "".join(asked) or arguments
+    assert renewed == ["hibari"] * goes
+    assert ("nothing was replaced: edgeserve update --yes hibari" in capsys.readouterr().err) is not goes
+    assert run("update", environ=models) == 0
+    assert len(asked) == (not arguments)
+
+
 def test_others_than_those_that_are_named_stay(root: Path, models: dict[str, str], renewed: list[str]) -> None:
     shutil.copytree(root / "hibari", root / "piper-en-us-joe-medium")
     assert run("update", "hibari", environ=models) == 0
