@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from edgeserve.config import Config
 from edgeserve.errors import ModelDamaged, ModelMissing, StoreError
@@ -16,29 +16,37 @@ def find_all(config: Config, store: Store) -> Mapping[str, StoredModel]:
     found: dict[str, StoredModel] = {}
     gone: dict[str, StoreError] = {}
     unusable: list[StoreError] = []
-    for model, settings in config.models.items():
+    for model, key, name in _named(config):
         try:
-            found[model] = store.find(settings.model)
+            stored = store.find(name)
+            if key == "model":
+                found[model] = stored
         except ModelMissing as error:
-            if catalog.knows(settings.model):
-                gone[catalog.find(settings.model).name] = error
+            if catalog.knows(name):
+                gone[catalog.find(name).name] = error
             else:
-                unusable.append(_placed(config, model, error))
+                unusable.append(_placed(config, model, key, error))
         except ModelDamaged as error:
             unusable.append(error)
         except StoreError as error:
-            unusable.append(_placed(config, model, error))
+            unusable.append(_placed(config, model, key, error))
     if gone or unusable:
-        lacking = [need for settings in config.models.values() for need in store.needed(settings.model)]
+        lacking = [need for _, _, name in _named(config) for need in store.needed(name)]
         raise _error(gone, unusable, lacking, config)
     return found
 
 
-def _placed(config: Config, model: str, error: StoreError) -> StoreError:
+def _named(config: Config) -> Iterator[tuple[str, str, str]]:
+    """The id of each model, and the keys with the names of models that it needs."""
+    for model, settings in config.models.items():
+        yield from ((model, key, name) for key, name in zip(("model", "draft"), settings.named, strict=False))
+
+
+def _placed(config: Config, model: str, key: str, error: StoreError) -> StoreError:
     """The error with the line of models.toml that holds the model's name; a flag or a variable has no line."""
-    if not config.in_file(table_of(model), "model"):
+    if not config.in_file(table_of(model), key):
         return error
-    return type(error)(f"{config.label(table_of(model), 'model')}: {error.message}", param=error.param)
+    return type(error)(f"{config.label(table_of(model), key)}: {error.message}", param=error.param)
 
 
 def _error(
@@ -61,6 +69,6 @@ def _error(
 def _names(gone: Mapping[str, object], config: Config) -> str:
     """Names of the missing models for ``edgeserve pull``; the word for all starter models where it fits."""
     starter = set(STARTER.values())
-    named = (settings.model for settings in config.models.values())
+    named = (name for _, _, name in _named(config))
     configured = {catalog.find(name).name if catalog.knows(name) else name for name in named}
     return catalog.ALL_STARTER if len(gone) > 1 and configured <= starter else " ".join(gone)

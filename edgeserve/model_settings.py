@@ -51,6 +51,8 @@ class ModelSettings:
     """Serves the requests of its job that name no model."""
     keep_alive: str = key("", words='a duration such as "90s", "5m" or "1h", or "-1" for a model that stays')
     mmproj: str = key("", only=PICTURES)
+    draft: str = key("", only=("llm",))
+    """A smaller model of the same vocabulary, which guesses the next tokens."""
     adapters: tuple[AdapterSettings, ...] = key((), only=CHAT)
     """LoRA adapters."""
     device: Device = key("auto")
@@ -62,6 +64,11 @@ class ModelSettings:
     when: tuple[str, ...] = key((), choices=KINDS)
     """Kinds of request that load this engine ahead, where it fits."""
     options: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The models that must be on this device."""
+        return (self.model, self.draft) if self.draft else (self.model,)
 
     @property
     def idle_seconds(self) -> float | None:

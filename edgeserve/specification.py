@@ -45,6 +45,7 @@ def spec(config: Config, store: Store, model: str, settings: ModelSettings, stor
         )
     adapters = tuple(_adapters(config, model, settings))
     files = {**stored.files, **_projector(config, model, settings), **{one.role: path for one, path in adapters}}
+    files |= _draft(config, store, model, settings)
     if job in PICTURES and "mmproj" not in files:
         raise ConfigError(f'{config.label(table_of(model), "model")} = {shown!r} needs its projector: mmproj = "…"')
     options = _with_states({**_options_of(stored, job), **settings.options}, config, store, job)
@@ -92,6 +93,19 @@ def _projector(config: Config, model: str, settings: ModelSettings) -> Mapping[s
     if not path.is_file():
         raise ConfigError(f"{label} = {named!r}: no such file")
     return {"mmproj": path}
+
+
+def _draft(config: Config, store: Store, model: str, settings: ModelSettings) -> Mapping[str, Path]:
+    """The file of the draft model. Raises StoreError, and ConfigError for a model of another kind."""
+    if not settings.draft:
+        return {}
+    stored = store.find(settings.draft)
+    if stored.job != settings.job or "model" not in stored.files:
+        label = config.label(table_of(model), "draft")
+        raise ConfigError(
+            f"{label} = {exposure.shown(settings.draft)!r} is made for {stored.job}; expected a GGUF chat model"
+        )
+    return {"draft": stored.files["model"]}
 
 
 def _adapters(config: Config, model: str, settings: ModelSettings) -> Iterator[tuple[Adapter, Path]]:

@@ -105,7 +105,7 @@ def report(level: str, message: str) -> None:
 def wanted(names: list[str], config: Config) -> Iterator[str]:
     """Each model once, in order: names as typed, with ``starter`` replaced, else all configured models."""
     starter = list(STARTER.values())
-    configured = [settings.model for settings in config.models.values()]
+    configured = [name for settings in config.models.values() for name in settings.named]
     spelled = [one for name in names for one in (starter if name == catalog.ALL_STARTER else [name])]
     yield from dict.fromkeys(spelled if names else configured)
 

@@ -31,8 +31,7 @@ def missing(config: Config, store: Store) -> list[str]:
 
 
 def _missing(config: Config, store: Store) -> Iterator[str]:
-    for settings in config.models.values():
-        name = settings.model
+    for name in (one for settings in config.models.values() for one in settings.named):
         if not (catalog.knows(name) or name.startswith(("hub:", "http://", "https://"))):
             continue  # a path: nothing can be pulled from it
         try:

@@ -98,8 +98,8 @@ def _unused(config: Config, store: Store) -> Iterator[StoredModel]:
         raise ConfigError(f'{config.source}: serve = "stored" serves each pulled model, so none is unused')
     used = {companion for named in catalog.COMPANIONS.values() for companion in named.values()}
     for settings in config.models.values():
-        files = (settings.model, settings.mmproj, *(one.path for one in settings.adapters))
-        used.update(_named(store, settings.model), *(_beneath(store, one) for one in files))
+        files = (*settings.named, settings.mmproj, *(one.path for one in settings.adapters))
+        used.update(*(_named(store, one) for one in settings.named), *(_beneath(store, one) for one in files))
     yield from (one for one in store.list() if one.name not in used)
 
 

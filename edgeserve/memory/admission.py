@@ -15,7 +15,7 @@ from edgeserve.memory.budget import Budget, budget, text_warning, too_large, vis
 from edgeserve.memory.entry import Entry, need_of
 from edgeserve.memory.history import in_mb
 from edgeserve.memory.mover import Mover
-from edgeserve.memory.occupancy import Need
+from edgeserve.memory.occupancy import WHOLE, Need
 from edgeserve.memory.plan import Decision, Verdict
 from edgeserve.memory.reservations import Reservation, Reservations
 from edgeserve.memory.switch import Attempt, Switch
@@ -186,7 +186,8 @@ class Admission:
     def fit_optional_memory(self, entry: Entry) -> None:
         """Before the way up: cut optional memory to the room that there is.
 
-        A reordered copy of the weights is whole or not there. A context of automatic size loses the excess only.
+        A reordered copy of the weights, and a draft model, is whole or not there. A context of automatic size loses
+        the excess only.
         """
         self._accounts.observe()
         if entry.resident.rung is Rung.HOT:
@@ -195,7 +196,7 @@ class Admission:
             readings = self._probe.read_quick()
             limit = budget(readings, self._accounts.policy)
             if excess := self._accounts.excess(entry, saving, readings, limit):
-                size = saving.private if saving.kind == "reordered" else excess
+                size = saving.private if saving.kind in WHOLE else excess
                 self._mover.shed(dataclasses.replace(saving, private=size))
 
     def settle(self, reservation: Reservation, measured: int | None) -> None:

@@ -12,12 +12,14 @@ from edgeserve.memory.amount import NOTHING, Amount
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Readings
 
-SavingKind = Literal["prefix_cache", "context", "image", "optional_context", "reordered"]
+SavingKind = Literal["prefix_cache", "context", "image", "optional_context", "reordered", "draft"]
 SAVING_ORDER: tuple[SavingKind, ...] = ("prefix_cache", "context", "image")
 """Savings that come before eviction, in this order."""
-OPTIONAL: tuple[SavingKind, ...] = ("optional_context", "reordered")
+OPTIONAL: tuple[SavingKind, ...] = ("optional_context", "reordered", "draft")
 """Memory that an engine takes only where there is room for it (memory/optional_memory.py). Each kind takes the room
 that those before it leave. All of it goes before the savings."""
+WHOLE: tuple[SavingKind, ...] = ("reordered", "draft")
+"""Kinds of optional memory that an engine has as a whole, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)

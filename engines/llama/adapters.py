@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import Adapter, ModelSpec
-from edgeserve.engines.llama.fingerprint import fingerprint
+from edgeserve.engines.llama.fingerprint import Mark, fingerprint, mark
 from edgeserve.engines.llama.gguf import FLOAT32, TEXT, Contents, Tensor, read_contents
 from edgeserve.engines.llama.runtime import error_details, llama
 from edgeserve.errors import EngineFailure, InvalidRequest
@@ -35,19 +35,7 @@ def check(path: Path, base: Path) -> None:
 
     Files that passed are read again only after they changed.
     """
-    _check(path, base, _mark(path), _mark(base))
-
-
-Mark = tuple[int, int, int]
-"""Size, time and inode of a file, which tell whether it changed."""
-
-
-def _mark(path: Path) -> Mark:
-    try:
-        about = path.stat()
-    except OSError:  # which the reader of the file tells
-        return 0, 0, 0
-    return about.st_size, about.st_mtime_ns, about.st_ino
+    _check(path, base, mark(path), mark(base))
 
 
 @functools.lru_cache(64)

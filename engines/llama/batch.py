@@ -11,24 +11,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.cache import PrefixCache
 from edgeserve.engines.llama.context import Context, Item
+from edgeserve.engines.llama.draft_model import DraftModel
+from edgeserve.engines.llama.drafting import Drafting
 from edgeserve.engines.llama.drafts import Drafts, Guess
 from edgeserve.engines.llama.pieces import Pieces
 from edgeserve.engines.llama.prepare import overflow
 from edgeserve.engines.llama.seats import Seats
-from edgeserve.engines.llama.slot import Slot
+from edgeserve.engines.llama.slot import Share, Slot
 from edgeserve.engines.llama.swapper import Swapper
 from edgeserve.engines.llama.tokenizer import TooLong
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure, InvalidRequest
 
 log = logging.getLogger("edgeserve.llama")
-
-ROOM = 2
-"""Tokens to leave free for each answer, beside the drafts of all."""
 
 SHORT = 32
 """Pending tokens of an answer at most: one, and those that a grammar forces. More are a prompt."""
@@ -37,23 +35,24 @@ TURN = 4
 """Calls for one set of adapters while another waits. A change of the set costs about half a step of a small model."""
 
 
-class Share(NamedTuple):
-    """Tokens of one slot in a call: pending ones, and then a draft."""
-
-    slot: Slot
-    tokens: list[int]
-    draft: list[int]
-
-
 class Batch:
     """The slots of a context. ``step`` decodes for all of them in one call. One thread at a time."""
 
-    def __init__(self, context: Context, slots: int, saved: PrefixCache, drafts: Drafts | None = None) -> None:
+    def __init__(
+        self,
+        context: Context,
+        slots: int,
+        saved: PrefixCache,
+        drafts: Drafts | None = None,
+        draft_model: DraftModel | None = None,
+    ) -> None:
         self.context = context
         self.drafts = drafts or Drafts(0)
+        self.draft_model = draft_model
         self.pieces = Pieces(context.batch)
         self._slots = [Slot(number) for number in range(slots)]
         self.saved = saved
+        self._drafting = Drafting(context, self._slots, self.drafts, draft_model)
         self.swapper = Swapper(context, self._slots, saved)
         self._seats = Seats(context, self._slots, saved, self.swapper)
         self._uses = self._calls = self._turn = 0
@@ -215,18 +214,8 @@ class Batch:
             shares.append(Share(slot, slot.pending[:room], []))
             room -= len(shares[-1].tokens)
         if answers == len(shares) and any(slot.guess is not None for slot in waiting):
-            self._add_drafts(shares)
+            self._drafting.add(shares)
         return [share for share in shares if share.tokens]
-
-    def _add_drafts(self, shares: Sequence[Share]) -> None:
-        """Add to each answer as much of its guess as pays, and as has room in the call and beside all answers."""
-        spare = self.context.size - sum(slot.cells + ROOM for slot in self._slots if slot.busy)
-        spare = min(spare, self.context.batch - sum(len(share.tokens) for share in shares))
-        # A guess follows all that is pending, which may be more than the call has room for.
-        guesses = [share.slot.guess if len(share.tokens) == len(share.slot.pending) else None for share in shares]
-        forced = sum(len(share.tokens) - 1 for share in shares)
-        for share, guess, count in zip(shares, guesses, self.drafts.plan(guesses, spare, forced), strict=True):
-            share.draft.extend(guess.tokens[:count] if guess is not None else ())
 
     def _next_adapters(self, waiting: Sequence[Slot]) -> Active:
         """The adapters of the next call: those of its turn, else those of the slot that waits for the most calls."""

@@ -117,6 +117,7 @@ class Context:
         one = self._batch  # each look at a field of it would make another pointer
         self._fields = one.token, one.pos, one.n_seq_id, one.seq_id, one.logits
         self._active: Active = ()
+        self._greedy: Any = None
         self._pool = pool_for(self.handle)
         self._threads = Threads(int(parameters.n_threads), int(parameters.n_threads_batch), self._use_threads)
         self._pool.resize(*self._threads.now)
@@ -136,6 +137,7 @@ class Context:
         if handle:
             self._pool.free()
             llama().llama_batch_free(self._batch)
+            llama().llama_sampler_free(self._greedy)
             llama().llama_free(handle)
 
     def use(self, active: Active) -> None:
@@ -183,6 +185,12 @@ class Context:
         runtime = llama()
         pointer = runtime.llama_get_logits_ith(self.handle, output)
         return numpy.ctypeslib.as_array(pointer, (int(runtime.llama_vocab_n_tokens(self.model.vocabulary)),))
+
+    def likeliest(self, output: int) -> int:
+        """The likeliest token at index ``output`` of the last call."""
+        runtime = llama()
+        self._greedy = self._greedy or runtime.llama_sampler_init_greedy()
+        return int(runtime.llama_sampler_sample(self._greedy, self.handle, output))
 
     def embed(self, tokens: Sequence[int], position: int, sequence: int) -> Any | None:
         """Embeddings by the last layer of at most ``outputs`` tokens: float32, a row for each token.

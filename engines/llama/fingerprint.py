@@ -19,3 +19,16 @@ def fingerprint(path: Path) -> bytes:
             file.seek(number * max(PIECE, about.st_size // PIECES))
             found.update(file.read(PIECE))
     return found.digest()
+
+
+Mark = tuple[int, int, int]
+"""Size, time and inode of a file, which tell whether it changed."""
+
+
+def mark(path: Path) -> Mark:
+    """The mark of a file; zeros for one that cannot be read, which its reader tells."""
+    try:
+        about = path.stat()
+    except OSError:
+        return 0, 0, 0
+    return about.st_size, about.st_mtime_ns, about.st_ino

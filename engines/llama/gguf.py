@@ -9,7 +9,7 @@ import math
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -38,7 +38,7 @@ class Tensor:
 class Contents:
     """A file's metadata by key, the type of each entry, its tensors by name, and the tokens of it that were sought.
 
-    ``data``: bytes of the tensors, with the gaps between them.
+    ``data``: bytes of the tensors, with the gaps between them. ``places``: first byte and end of each entry's value.
     """
 
     header: Mapping[str, Any]
@@ -46,6 +46,7 @@ class Contents:
     tensors: Mapping[str, Tensor]
     tokens: frozenset[bytes] = frozenset()
     data: int = 0
+    places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def bytes_of(self) -> dict[str, int]:
         """Bytes of each tensor by its name, with the gap behind it."""
@@ -77,15 +78,17 @@ def _read(path: Path, *, tensors: bool, sought: frozenset[bytes] = frozenset()) 
                 text = f"GGUF version {version} with {pairs} entries and {count} tensors cannot be read"
                 raise EngineFailure(f"{path}: {text}")
             header, kinds, found = dict[str, Any](), dict[str, int](), set[bytes]()
+            places = dict[str, tuple[int, int]]()
             for _ in range(pairs):
                 name, kind = _text(file), _unpack(file, "<I")
+                begin = file.tell()
                 header[name] = _value(file, kind, sought if name == TOKENS else frozenset(), found)
-                kinds[name] = kind
+                kinds[name], places[name] = kind, (begin, file.tell())
             if file.tell() > os.fstat(file.fileno()).st_size:
                 raise struct.error("its last array is longer than the file")
             named = dict(_tensor(file) for _ in range(count if tensors else 0))
             data = max(0, os.fstat(file.fileno()).st_size - file.tell())
-            return Contents(header, kinds, named, frozenset(found), data)
+            return Contents(header, kinds, named, frozenset(found), data, places)
     except FileNotFoundError:
         raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`") from None
     except (OSError, struct.error, UnicodeDecodeError, KeyError) as error:

@@ -9,17 +9,19 @@ from pathlib import Path
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.engine_abilities import Access
-from edgeserve.engines.llama import adapters
+from edgeserve.engines.llama import adapters, draft_file
 from edgeserve.engines.llama import estimate as llama_estimate
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.cache import PrefixCache
 from edgeserve.engines.llama.context import Context, vocabulary_size
+from edgeserve.engines.llama.draft_model import DraftModel
 from edgeserve.engines.llama.drafts import Drafts
 from edgeserve.engines.llama.estimate import Span
 from edgeserve.engines.llama.gguf import Shape, read_shape
 from edgeserve.engines.llama.model import MappedModel
-from edgeserve.engines.llama.options import DEFAULT_CONTEXT, context_size, longest_draft, read_options
+from edgeserve.engines.llama.options import DEFAULT_CONTEXT, LlamaOptions, context_size, longest_draft, read_options
+from edgeserve.engines.llama.probe import Layout
 from edgeserve.engines.llama.states import StateFiles, states_key
 from edgeserve.engines.llama.states_folder import StatesFolder
 from edgeserve.engines.llama.template import ChatTemplate
@@ -30,7 +32,7 @@ log = logging.getLogger("edgeserve.llama")
 
 
 class LlamaLadder:
-    """Files: ``model``. Options: engines/llama/options.py.
+    """Files: ``model``, and ``draft`` of a model that guesses tokens. Options: engines/llama/options.py.
 
     - Warm: the model file is mapped, no page of the weights is resident. The vocabulary and saved states are private.
     - Hot: the weights are resident, and there is a context.
@@ -38,7 +40,7 @@ class LlamaLadder:
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
-        self._configured = self.options = read_options(spec.job, spec.options)
+        self._configured = self.options = _with_draft(read_options(spec.job, spec.options), spec)
         self._saved = PrefixCache(0)
         self._model: MappedModel | None = None
         self._weights: MappedModel | None = None
@@ -47,6 +49,8 @@ class LlamaLadder:
         self._shape: Shape | None = None
         self._token = 0
         """Bytes of one token of context."""
+        self._draft: Layout | None = None
+        """Memory of the draft model."""
         self._private = {Rung.COLD: 0, Rung.WARM: 0, Rung.HOT: 0}
 
     @property
@@ -66,18 +70,23 @@ class LlamaLadder:
         self._token = layout.token + layout.device_token
         fewer = context_size(full, shape.trained_context) - context_size(self.options, shape.trained_context)
         now = dataclasses.replace(full, reordered=self.options.reordered)
-        return llama_estimate.footprint(self.spec, layout, now, fewer)
+        found = llama_estimate.footprint(self.spec, layout, now, fewer)
+        if not self.options.drafting:
+            return found
+        self._draft = draft_file.lay_out(self.spec, full, shape.trained_context)
+        return draft_file.beside(found, self.spec, self._draft, fewer)
 
     def footprint(self) -> Footprint:
         """The memory of the present rung, without the saved states, which ``savings`` reports."""
         rung = self.rung
-        mapped = pages.resident_mapped(self.spec.files["model"]) if rung is Rung.HOT else 0
+        hot = self.spec.files["model"], self.spec.files.get(draft_file.ROLE)
+        mapped = sum(pages.resident_mapped(one) for one in {*hot} if one) if rung is Rung.HOT else 0
         return Footprint(mapped=mapped, private=self._private[rung])
 
     def open(self) -> None:
         if self._model is None:
             before = pages.private_bytes()
-            self._check_adapters()
+            self._check_files()
             self._model = self._acquire(repack=False)
             self._measure_token()
             self._warn_of_length()
@@ -89,22 +98,21 @@ class LlamaLadder:
             raise EngineFailure(f"{self.spec.name} is cold; open it first")
         if self._batch is None:
             before = pages.private_bytes_now()
-            self._check_adapters()  # a file may have been replaced since
+            self._check_files()  # a file may have been replaced since
             self._weights = self._acquire(repack=self.options.reordered)
             resident = self._weights.heat()  # on other cores, while the context is made
             try:
-                context = self._make_adapted_context(self._weights)
+                self._batch = self._make_batch(self._weights)
             except BaseException:
                 resident()
                 self._weights.cool()
                 self._free_weights()
                 raise
-            self._batch = Batch(context, self.options.parallel, self._saved, self._make_drafts(context))
             self._private[Rung.HOT] = self._private[Rung.WARM] + max(0, pages.private_bytes_now() - before)
             resident()
             if not self._configured.context:
-                trained = self._read_shape().trained_context
-                log.info("%s: context of %d tokens; it was trained on %d", self.spec.name, context.size, trained)
+                size, trained = self._batch.context.size, self._read_shape().trained_context
+                log.info("%s: context of %d tokens; it was trained on %d", self.spec.name, size, trained)
 
     def park(self) -> None:
         """Free the context; conversations worth saving stay as saved states."""
@@ -125,6 +133,8 @@ class LlamaLadder:
 
     def _cool(self) -> None:
         if self._weights is not None and self._batch is not None:
+            if self._batch.draft_model is not None:
+                self._batch.draft_model.free()
             self._free_context(self._batch.context)
             self._weights.adapters.release()
             self._batch = None
@@ -159,10 +169,22 @@ class LlamaLadder:
             log.info("%s: conversations are kept in %s, in clear", self.spec.name, folder.path)
         return PrefixCache(options.prefix_cache_mb << 20, whole=whole, disk=disk)
 
-    def _make_drafts(self, context: Context) -> Drafts:
+    def _make_batch(self, weights: MappedModel) -> Batch:
+        """The slots of a new context, with the draft model where there is one. Raises EngineFailure."""
+        context = self._make_adapted_context(weights)
+        try:
+            wanted = self.options.drafting and context.removable
+            model = draft_file.open_model(self.spec, self.options, context) if wanted else None
+        except BaseException:
+            self._free_context(context)
+            weights.adapters.release()
+            raise
+        return Batch(context, self.options.parallel, self._saved, self._make_drafts(context, model), model)
+
+    def _make_drafts(self, context: Context, model: DraftModel | None = None) -> Drafts:
         """Drafts of a context, none for a model that cannot remove refused tokens from its memory."""
         longest = longest_draft(self.options, vocabulary_size(context.model.handle))
-        return Drafts(longest if context.removable else 0)
+        return Drafts(longest if context.removable else 0, model=model)
 
     def _measure_token(self) -> None:
         """Find the bytes of one token of context, unless ``estimate`` has: by the shape, exactly for a sliding window.
@@ -172,6 +194,8 @@ class LlamaLadder:
         if not self._configured.context and self._read_shape().window:
             self.estimate()
         self._token = self._token or llama_estimate.by_shape(self._read_shape(), self._configured).token
+        if self._configured.drafting and self._draft is None:
+            self._draft = draft_file.by_header(self.spec, self._configured, self._read_shape().trained_context)
 
     def _warn_of_length(self) -> None:
         trained = self._read_shape().trained_context
@@ -179,9 +203,11 @@ class LlamaLadder:
             text = "%s: context = %d is more than the %d tokens that the model was trained on; it has %d"
             log.warning(text, self.spec.name, self._configured.context, trained, trained)
 
-    def _check_adapters(self) -> None:
+    def _check_files(self) -> None:
         for path in adapters.paths_of(self.spec):
             adapters.check(path, self.spec.files["model"])
+        if self._configured.drafting:
+            draft_file.check(self.spec.files[draft_file.ROLE], self.spec.files["model"])
 
     def _acquire(self, *, repack: bool) -> MappedModel:
         paths = adapters.paths_of(self.spec)
@@ -222,6 +248,7 @@ class LlamaLadder:
         return {
             "prefix_cache": self._saved.size,
             "reordered": self._copied,
+            "draft": self._drafting,
             "optional_context": optional,
             "context": span.savable() - optional,
         }
@@ -237,12 +264,20 @@ class LlamaLadder:
             self.options = dataclasses.replace(self.options, context=self._span.without(amount, least))
         elif kind == "reordered" and self.rung is not Rung.HOT:
             self.options = dataclasses.replace(self.options, reordered=False)
+        elif kind == "draft" and self.rung is not Rung.HOT:
+            self.options = dataclasses.replace(self.options, drafting=False)
 
     @property
     def _copied(self) -> int:
         """Bytes of the private copy of the weights that ``heat`` will make of its own accord."""
         own = self.options.reordered and self._configured.repack == "auto" and self.rung is not Rung.HOT
         return self.spec.files["model"].stat().st_size if own else 0
+
+    @property
+    def _drafting(self) -> int:
+        """Private bytes of the draft model that ``heat`` will open."""
+        taken = self._draft if self.options.drafting and self.rung is not Rung.HOT else None
+        return taken.model + taken.context if taken is not None else 0
 
     @property
     def _span(self) -> Span:
@@ -253,3 +288,8 @@ class LlamaLadder:
 
     def restore(self) -> None:
         self.options = self._configured
+
+
+def _with_draft(options: LlamaOptions, spec: ModelSpec) -> LlamaOptions:
+    """The options, with the draft model where there is one and guesses are wanted."""
+    return dataclasses.replace(options, drafting=draft_file.ROLE in spec.files and options.speculation != "off")

@@ -79,6 +79,7 @@ class LlamaOptions:
 
     pooled           the context makes one row of each text
     ranked           that row is the relevance of a document, by the model's ranking head
+    drafting         a draft model guesses tokens
     reordered        the engine computes with a private copy of the weights: by ``repack``, or by ``TUNED``
     """
 
@@ -112,6 +113,7 @@ class LlamaOptions:
     pooled: bool = False
     ranked: bool = False
     reordered: bool = False
+    drafting: bool = False
 
 
 def context_size(options: LlamaOptions, trained: int) -> int:

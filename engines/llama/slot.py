@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.drafts import Guess
@@ -79,3 +80,11 @@ class Slot:
     def shared(self, tokens: Sequence[int], salt: str) -> int:
         """Length of the prefix that it shares with a prompt of this salt."""
         return shared(self.reusable, tokens) if salt == self.salt else 0
+
+
+class Share(NamedTuple):
+    """Tokens of one slot in a call: pending ones, and then a draft."""
+
+    slot: Slot
+    tokens: list[int]
+    draft: list[int]

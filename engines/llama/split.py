@@ -46,6 +46,8 @@ class LlamaSplit(LlamaChat):
         )
         if spec.adapters:
             raise ConfigError(f"[{spec.id}] nodes: a model on several machines takes no adapters", param="nodes")
+        if "draft" in spec.files:
+            raise ConfigError(f"[{spec.id}] nodes: a model on several machines takes no draft", param="nodes")
         if rpc.plugin() is None:
             raise ConfigError(f"[{spec.id}] nodes: {rpc.MISSING}", param="nodes")
         self._endpoints: tuple[str, ...] = ()

@@ -67,6 +67,18 @@ def test_adapters_are_files_of_their_model(gguf: Path, tmp_path: Path) -> None:
     assert spec.files == {"model": gguf, "adapter0": gguf, "adapter1": gguf, "tuned": record}
 
 
+def test_a_draft_is_a_file_of_its_model(gguf: Path, tmp_path: Path) -> None:
+    settings = ModelSettings(job="llm", model=str(gguf), draft=str(gguf))
+    (spec,) = specification.specs(config(llm=settings), Store(tmp_path / "models"))
+    assert spec.files["draft"] == gguf
+
+
+def test_a_draft_of_another_job_is_refused(gguf: Path, models: dict[str, str]) -> None:
+    settings = ModelSettings(job="llm", model=str(gguf), draft="hibari")
+    with pytest.raises(ConfigError, match=r"draft = 'hibari' is made for tts; expected a GGUF chat model"):
+        list(specification.specs(config(llm=settings), Store(Path(models["EDGESERVE_MODELS_DIR"]))))
+
+
 def test_measured_settings_fill_in_for_those_that_nobody_wrote(gguf: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "models")
     best = {"repack": "on", "threads": 3}

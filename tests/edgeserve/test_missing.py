@@ -83,6 +83,16 @@ def test_a_name_that_means_nothing_has_its_line(models: dict[str, str], tmp_path
     assert told.startswith("no model is called 'nor-this'")
 
 
+def test_a_missing_draft_is_pulled_as_a_model_is(models: dict[str, str], tmp_path: Path) -> None:
+    here = tmp_path / "model.gguf"
+    here.write_bytes(b"GGUF")
+    path = tmp_path / "own.toml"
+    path.write_text(f'[llm]\nmodel = "{here}"\ndraft = "smollm2"\n')
+    assert "`edgeserve pull smollm2-135m-instruct`" in str(error(load({}, path=path), models))
+    path.write_text(f'[llm]\nmodel = "{here}"\ndraft = "nobody"\n')
+    assert f"{path}, line 3: [llm] draft: no model is called 'nobody'" in str(error(load({}, path=path), models))
+
+
 def test_all_that_is_here_is_found(models: dict[str, str]) -> None:
     found = find_all(configured(tts="hibari"), Store(Path(models["EDGESERVE_MODELS_DIR"])))
     assert {job: one.name for job, one in found.items()} == {"tts": "hibari"}

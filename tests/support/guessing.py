@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.engines.llama.context import Context
+from edgeserve.engines.llama.draft_model import DraftModel
 from edgeserve.engines.llama.drafts import Drafter, Drafts, Guess, NoDrafter
 
 VERSIONS = ("right", "wrong", "mixed")
@@ -60,6 +61,6 @@ class GuessingChat(LlamaChat):
         super().__init__(spec)
         self.guessing = GuessingDrafts(0)
 
-    def _make_drafts(self, context: Context) -> Drafts:
+    def _make_drafts(self, context: Context, model: DraftModel | None = None) -> Drafts:
         self.guessing = GuessingDrafts(super()._make_drafts(context).longest)
         return self.guessing

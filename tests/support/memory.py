@@ -107,13 +107,22 @@ class FakeResident:
 class ThriftyResident(FakeResident):
     """Holds a prefix cache of ``cached`` MB on top, and can go up with ``context`` MB less.
 
-    ``optional`` MB more are context that it takes only where there is room, and ``reordered`` MB a copy of weights."""
+    ``optional`` MB more are context that it takes only where there is room, ``reordered`` MB a copy of weights, and
+    ``draft`` MB a draft model."""
 
     def __init__(
-        self, *args: Any, cached: int = 0, context: int = 0, optional: int = 0, reordered: int = 0, **more: Any
+        self,
+        *args: Any,
+        cached: int = 0,
+        context: int = 0,
+        optional: int = 0,
+        reordered: int = 0,
+        draft: int = 0,
+        **more: Any,
     ) -> None:
         super().__init__(*args, **more)
         self.reordered = self._all_reordered = reordered * MB
+        self.draft = self._all_drafts = draft * MB
         self.cached = cached * MB
         self.saves = 0
         """Bytes that parking adds to the cache, for the state of the last conversation."""
@@ -124,6 +133,7 @@ class ThriftyResident(FakeResident):
 
     def savings(self) -> dict[str, int]:
         found = {"context": self.context, "optional_context": self.optional, "reordered": self.reordered}
+        found["draft"] = self.draft
         return {
             "prefix_cache": self.cached,
             **{kind: 0 if self.rung is Rung.HOT else size for kind, size in found.items()},
@@ -137,13 +147,16 @@ class ThriftyResident(FakeResident):
             self.context -= amount if kind == "context" else 0
             self.optional -= amount if kind == "optional_context" else 0
             self.reordered -= amount if kind == "reordered" else 0
+            self.draft -= amount if kind == "draft" else 0
             self.takes = self.says = dataclasses.replace(self.takes, private=self.takes.private - amount)
         return True
 
     def restore(self) -> bool:
         optional = self._all_optional - self.optional + self._all_reordered - self.reordered
+        optional += self._all_drafts - self.draft
         self.context += self._full.private - self.takes.private - optional
         self.optional, self.reordered = self._all_optional, self._all_reordered
+        self.draft = self._all_drafts
         self.takes = self.says = self._full
         return True
 

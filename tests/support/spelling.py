@@ -17,6 +17,7 @@ from edgeserve.engines.llama.background import Background
 from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.cache import PrefixCache
 from edgeserve.engines.llama.context import Item
+from edgeserve.engines.llama.draft_model import DraftModel
 from edgeserve.engines.llama.drafts import Drafts
 from edgeserve.engines.llama.forced import NOTHING, Ahead
 from edgeserve.messages import ChatEvent, ChatRequest
@@ -62,6 +63,15 @@ class SpellingContext(CountingContext):
     def logits(self, output: int) -> list[int]:
         return self._seen[output]
 
+    def likeliest(self, output: int) -> int:
+        """The token that DiceSampler mostly takes after the latest two; ``output`` counts as in llama.cpp."""
+        return usual(self._seen[output])
+
+
+def usual(seen: Sequence[int]) -> int:
+    """The token that follows from the latest two."""
+    return 1 + random.Random(f"{seen[-2:]}").randrange(len(PIECES) - 1)
+
 
 class DiceSampler:
     """Chooses by all tokens seen, by its own latest choices and by one throw of its dice a token.
@@ -82,7 +92,7 @@ class DiceSampler:
         if throw < self._fancy:
             token = random.Random(f"{seen} {self._said[-4:]} {throw}").randrange(len(PIECES))
         else:
-            token = 1 + random.Random(f"{seen[-2:]}").randrange(len(PIECES) - 1)
+            token = usual(seen)
         self._said.append(token)
         return token
 
@@ -93,9 +103,17 @@ class DiceSampler:
         self._said += tokens
 
 
-def spelling_batch(size: int, slots: int, drafts: Drafts | None = None) -> tuple[Batch, SpellingContext]:
+def spelling_batch(
+    size: int, slots: int, drafts: Drafts | None = None, model: DraftModel | None = None
+) -> tuple[Batch, SpellingContext]:
     context: Any = SpellingContext(size)
-    return Batch(context, slots, PrefixCache(0), drafts), context
+    return Batch(context, slots, PrefixCache(0), drafts, model), context
+
+
+def draft_model(size: int = 500, cost: float = 0.0, *, cuttable: bool = True) -> tuple[DraftModel, SpellingContext]:
+    """A draft model that knows the usual next token, and its context. Each call takes ``cost`` seconds."""
+    context: Any = SpellingContext(size, cuttable=cuttable)
+    return DraftModel(context, len(PIECES), cost, slope(cost)), context
 
 
 def spell(

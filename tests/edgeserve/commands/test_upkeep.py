@@ -153,6 +153,15 @@ def test_models_that_no_setting_names_go_only_if_asked(
     assert there == {"hibari", "silero-vad"}, "a companion is named by no setting"
 
 
+def test_a_draft_model_is_used(root: Path, models: dict[str, str]) -> None:
+    for name in ("large", "small", "other"):
+        shutil.copytree(root / "hibari", root / name)
+        change(root, name, job="tts", source="https://example.org/mine.onnx")
+    Path("models.toml").write_text('[llm]\nmodel = "large"\ndraft = "small"\n')
+    assert run("clean", "--unused", "--yes", environ=models) == 0
+    assert {path.name for path in root.iterdir() if not path.name.startswith(".")} == {"large", "small"}
+
+
 def test_a_model_of_the_settings_stays_whatever_else_is_damaged(root: Path, models: dict[str, str]) -> None:
     """Without its companion the model cannot be found; it is what the settings name all the same."""
     for name, job in (("whisper-x", "asr"), ("silero-vad", "vad"), ("by-path", "tts"), ("mine", "tts")):

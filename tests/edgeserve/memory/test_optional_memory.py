@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from support.cases import each
@@ -153,13 +154,14 @@ def test_a_copy_of_the_weights_is_made_where_there_is_room() -> None:
     assert llm.shed_kinds == []
 
 
-def test_a_copy_without_room_goes_as_a_whole_and_comes_back_with_the_room() -> None:
-    llm = ThriftyResident("llm", 100, 400, reordered=300)
+@pytest.mark.parametrize("kind", ["reordered", "draft"])
+def test_what_is_whole_goes_as_a_whole_without_room_and_comes_back_with_it(kind: str) -> None:
+    llm = ThriftyResident("llm", 100, 400, **{kind: 300})
     speech = FakeResident("tts", 0, 300, last_used=-1000)
     world = World(1000, llm, speech)
     world.heat("tts")
     assert heated(world) == 100
-    assert llm.shed_kinds == ["reordered"]
+    assert llm.shed_kinds == [kind]
     assert speech.rung is Rung.HOT, "no engine gives memory up for it"
     for one in (llm, speech):
         one.rung = Rung.COLD

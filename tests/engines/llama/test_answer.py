@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from support.examples import examples
 from support.guessing import GuessingDrafts
-from support.spelling import PIECES, DiceSampler, SpellingContext, slope, spell, spelling_batch
+from support.spelling import PIECES, DiceSampler, SpellingContext, draft_model, slope, spell, spelling_batch
 from support.together import text_of
 
 from edgeserve.engines.llama.batch import Batch
@@ -53,7 +53,7 @@ def one(
 ) -> tuple[tuple[str, str, ChatEvent], dict[int, list[int]], Batch]:
     """The answer, the KV cache after it, and the batch."""
     size, limit = how.get("size", 500), how.get("limit", 60)
-    batch, context = spelling_batch(size, 2, drafts)
+    batch, context = spelling_batch(size, 2, drafts, how.get("model"))
     sampler = DiceSampler(seed, fancy, constrained=how.get("constrained", False))
     (events,) = drive(batch, [spell(batch, prompt, request, sampler, limit, threading.Event())])
     assert batch.slots[0].cells == len(context.held[0]), "cells are counted right"
@@ -88,6 +88,28 @@ def test_drafts_change_nothing(
     learned = one(Drafts(LONGEST, slope(1.0)), prompt, request, seed, fancy, **how)
     assert drafted[:2] == plain[:2]
     assert learned[:2] == plain[:2]
+
+
+@examples(100)
+@given(
+    PROMPTS,
+    some.integers(0, 1000),
+    some.sampled_from([0.0, 0.2, 1.0]),
+    some.integers(1, 60),
+    some.sampled_from([24, 500]),
+    some.sampled_from([5, 30, 500]),
+    some.booleans(),
+    some.booleans(),
+)
+def test_a_draft_model_changes_nothing(
+    prompt: list[int], seed: int, fancy: float, limit: int, size: int, room: int, cuttable: bool, constrained: bool
+) -> None:
+    """However often it is right, and however little room it has."""
+    how: Any = {"limit": limit, "size": size, "constrained": constrained}
+    plain = one(None, prompt, ChatRequest(prompt="x"), seed, fancy, **how)
+    model, _ = draft_model(room, cuttable=cuttable)
+    drafted = one(Drafts(LONGEST, slope(1.0), model), prompt, ChatRequest(prompt="x"), seed, fancy, model=model, **how)
+    assert drafted[:2] == plain[:2]
 
 
 def test_a_text_that_repeats_itself_takes_fewer_calls() -> None:

@@ -23,6 +23,7 @@ from support.together import events_together, text_of
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.engines.llama.context import Context
+from edgeserve.engines.llama.draft_model import DraftModel
 from edgeserve.engines.llama.drafts import Drafts
 from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, Sampling, TokenEvent, TokenLogprob
 
@@ -172,8 +173,8 @@ COPYING = ChatRequest(prompt=f"The list: {LIST}\nThe list once more: 1. apples 2
 class PayingChat(LlamaChat):
     """On a machine where a call of many tokens takes as long as a call of one."""
 
-    def _make_drafts(self, context: Context) -> Drafts:
-        return Drafts(super()._make_drafts(context).longest, slope(1.0))
+    def _make_drafts(self, context: Context, model: DraftModel | None = None) -> Drafts:
+        return Drafts(super()._make_drafts(context).longest, slope(1.0), model)
 
 
 @pytest.fixture(scope="module")
