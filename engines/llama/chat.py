@@ -13,7 +13,7 @@ from edgeserve.engine import Cancel
 from edgeserve.engines.grammar.gbnf import Gbnf
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.adapters import Active, active
-from edgeserve.engines.llama.answer import Prompt, answer
+from edgeserve.engines.llama.answer import Prompt, answer, held
 from edgeserve.engines.llama.background import Background, following, writing
 from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.calls import with_calls
@@ -196,7 +196,7 @@ class LlamaChat(LlamaLadder):
             background.slots = 1
             taken.callback(self._done, batch, prompt)
             if request.count:
-                yield PromptEvent(prompt.tokens, prompt.cached)
+                yield from held(prompt.slot, [PromptEvent(prompt.tokens, prompt.cached)])
             yield from self._feed(batch, prompt, cancel)
             if request.context is not None:
                 limit = min(limit, request.context - prompt.tokens)
@@ -206,7 +206,7 @@ class LlamaChat(LlamaLadder):
 
     @contextlib.contextmanager
     def _explain_overflow(self, limit: int) -> Iterator[None]:
-        """Say so when a prompt overflows ``limit`` tokens only because memory is short: DoesNotFit.
+        """Say so when a prompt overflows ``limit`` tokens for lack of memory, not by its own wish: DoesNotFit.
 
         A context of automatic size promises its first tokens alone: beyond them the error stays the client's.
         """
@@ -215,7 +215,7 @@ class LlamaChat(LlamaLadder):
         except ContextOverflow as error:
             trained = self._read_shape().trained_context
             full, now = context_size(self._configured, trained), context_size(self.options, trained)
-            if full == now or limit >= full:
+            if full == now or not now <= limit < full:
                 raise
             if not self._configured.context and now >= DEFAULT_CONTEXT:
                 text = f"{error}. Memory has room for {now} of {full} tokens: for more, set context in models.toml"

@@ -34,11 +34,12 @@ class Slot:
     opaque     its cells hold pictures or texts to embed, so it has no prefix to share
     full       the context has no room for its next token
     preempted  it goes on, or starts over, when another answer has ended
+    held       its answer waits for its reader before tokens are decoded
     """
 
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
-        self.busy = False
+        self.busy = self.held = False
         self.used = 0
         self.salt = ""
         self.adapters: Active = ()
@@ -70,7 +71,7 @@ class Slot:
     @property
     def waiting(self) -> bool:
         """Whether the next call can decode tokens of it."""
-        return bool(self.pending) and not self.full and not self.preempted
+        return bool(self.pending) and not self.full and not self.preempted and not self.held
 
     @property
     def idle(self) -> bool:
