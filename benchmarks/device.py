@@ -94,7 +94,7 @@ def prepare(folder: Path, models: Models) -> Device:
 
 
 def linked(folder: Path, names: Iterable[str]) -> tuple[Path, dict[str, StoredModel]]:
-    """The store in this folder, with links to these models beside those that it holds; pulled where they are missing."""
+    """The store in this folder, with links to these models added. Models that are missing here are pulled first."""
     store, root = Store(default_root(os.environ)), folder / "models"
     root.mkdir(parents=True, exist_ok=True)
     stored = {name: _stored(store, name) for name in names}
