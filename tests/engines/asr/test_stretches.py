@@ -39,7 +39,7 @@ def joined() -> Joined:
 
 
 def test_windows_are_read_across_pieces_and_the_past_is_forgotten() -> None:
-    audio = numpy.arange(95 * SECOND, dtype=numpy.float32)
+    audio = numpy.linspace(-1, 1, 95 * SECOND, dtype=numpy.float32)
     source = Source(Pcm(audio.tobytes()), threading.Event())
     joined = Joined(whole(source))
     for low in range(0, len(audio), 7 * SECOND):
@@ -49,6 +49,12 @@ def test_windows_are_read_across_pieces_and_the_past_is_forgotten() -> None:
     assert len(joined.read(len(audio), len(audio) + 5)) == 0
     assert source.seconds == 95.0
     assert joined.place(3 * SECOND, 90 * SECOND) == (3.0, 90.0)
+
+
+def test_floats_that_are_no_sound_are_brought_into_range() -> None:
+    wild = numpy.array([3e38, -3e38, numpy.inf, -numpy.inf, numpy.nan, 0.25], numpy.float32)
+    (piece,) = Source(Pcm(wild.tobytes()), threading.Event())
+    assert piece.tolist() == [1, -1, 1, -1, 0, 0.25]
 
 
 def test_a_cancelled_source_ends() -> None:
