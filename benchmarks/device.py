@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgeserve.errors import ModelMissing
 from edgeserve.jobs import JOBS, Job
 from edgeserve.models.folder import default_root
 from edgeserve.models.store import Store, StoredModel
@@ -93,15 +94,22 @@ def prepare(folder: Path, models: Models) -> Device:
 
 
 def linked(folder: Path, names: Iterable[str]) -> tuple[Path, dict[str, StoredModel]]:
-    """A new store in this folder that holds these models, pulled where they are missing, as links."""
+    """The store in this folder, with links to these models added. Models that are missing here are pulled first."""
     store, root = Store(default_root(os.environ)), folder / "models"
-    root.mkdir(parents=True)
-    stored = {name: store.pull(name) for name in names}
+    root.mkdir(parents=True, exist_ok=True)
+    stored = {name: _stored(store, name) for name in names}
     for one in stored.values():
         link, kept = root / one.name, store.root / one.name
         if kept.is_dir() and not link.exists():
             link.symlink_to(kept, target_is_directory=True)
     return root, stored
+
+
+def _stored(store: Store, name: str) -> StoredModel:
+    try:
+        return store.find(name)
+    except ModelMissing:
+        return store.pull(name)
 
 
 def _make_picture(llm: str, mmproj: str) -> bytes:

@@ -10,6 +10,8 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
+    """Text between pictures."""
+
     text: str
 
 

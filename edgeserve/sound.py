@@ -22,7 +22,7 @@ class Audio(Protocol):
         ...
 
     def pieces(self) -> Iterator[bytes]:
-        """Pieces of some seconds, in order, from the start at each call.
+        """Pieces of some seconds, in order, from the start at each call. Samples may be beyond 1, or no numbers.
 
         Raises InvalidRequest when the sound turns out broken or too long.
         """

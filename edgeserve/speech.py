@@ -26,6 +26,8 @@ class TranscribeRequest:
 
 @dataclass(frozen=True, slots=True)
 class Word:
+    """One word; times in seconds from the start of the audio."""
+
     start: float
     end: float
     text: str

@@ -29,7 +29,7 @@ def main() -> int:
         form = fakes.prepare(Path(folder)) if options.fakes else _real(Path(folder), options)
         seen = run.live(Path(folder), form, plan)
     if options.page:
-        flags = " --fakes" if options.fakes else ""
+        flags = (" --fakes" if options.fakes else "") + (f" --rerank {options.rerank}" if options.rerank else "")
         page.draw(options.page, seen)
         title = "Chaos: workers die, hang and starve while all kinds of clients ask"
         print(report.write(options.page, title, page.text(options.page, seen, form.name, flags)))

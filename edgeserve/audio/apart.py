@@ -26,7 +26,7 @@ from edgeserve.shares import Shares
 from edgeserve.units import MB
 
 CHILD = "edgeserve.audio.child"
-SHARED = ("numpy", "av", CHILD)
+SHARED = ("av", CHILD)
 """Modules that every child needs: imported once, and shared by all of them."""
 CHECK_CPU, CHECK_CPU_MB = 3, 2
 """Seconds of processor time for a check: so many, and so many more for each MB. FFmpeg takes 0.1 s for a MB."""

@@ -1,4 +1,4 @@
-"""Entries of the children that read and write sound files. PyAV and NumPy are imported there only."""
+"""Entries of the children that read and write sound files. PyAV is imported there only."""
 
 from __future__ import annotations
 

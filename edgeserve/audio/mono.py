@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from edgeserve.sound import INPUT_SAMPLE_RATE, PIECE_SECONDS
 
@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from av.filter import Graph
 
 Form = tuple[str, str, int]
+SAMPLE_BYTES = 4
 
 
 def mono(frames: Iterable[AudioFrame]) -> Iterator[bytes]:
-    """float32 little-endian mono at 16 kHz, in pieces of PIECE_SECONDS.
+    """float32 little-endian mono at 16 kHz, in pieces of PIECE_SECONDS. Samples may be out of range, or no numbers.
 
     A piece ends early when the form of the frames changes, as in joined files. Raises FFmpegError.
     """
@@ -58,14 +59,12 @@ def _graph(frame: AudioFrame) -> Graph:
 def _pushed(graph: Graph, frame: AudioFrame | None) -> Iterator[bytes]:
     """Pieces that this frame completes; None is the end of the sound."""
     import av
-    import numpy
 
     graph.push(frame)
     while True:
         try:
-            piece = graph.pull()
+            piece = cast("AudioFrame", graph.pull())
         except (av.error.BlockingIOError, av.error.EOFError):
             return
-        # A float file may hold NaN or infinity, which must not reach an engine.
-        samples = numpy.clip(numpy.nan_to_num(piece.to_ndarray()), -1.0, 1.0)
-        yield samples.astype("<f4", copy=False).tobytes()
+        # The plane is longer than its samples. NumPy would take a new decoder 0.1 s.
+        yield bytes(memoryview(piece.planes[0])[: piece.samples * SAMPLE_BYTES])

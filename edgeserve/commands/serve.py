@@ -19,7 +19,10 @@ from edgeserve.system import deferred, heap, lifeline, streams
 RECORDING = "hello.wav"
 ACTIVATED = "LISTEN_FDS"
 """The variable of a service manager that opened the port itself (sd_listen_fds(3))."""
-RARELY = ("calendar", "html", "logging.config", "uvicorn")
+RARELY = (
+    *("calendar", "configparser", "email.message", "email.parser", "html", "http.client", "logging.config"),
+    "uvicorn",
+)
 """Modules that libraries of the server import for what it seldom does, or never, such as Uvicorn's own command line."""
 
 

@@ -82,6 +82,8 @@ a descriptor that nobody expects stays open."""
 
 @dataclass(frozen=True, slots=True)
 class Frame:
+    """One message. ``head``: JSON, as Python has it."""
+
     kind: Kind
     number: int
     head: Any

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -44,8 +43,7 @@ def runtime_paths() -> Iterator[str | Path]:
     yield from SYSTEM
     yield from BUSES.glob("pci*")
     yield from LIBRARIES
-    for place in ("stdlib", "platstdlib", "purelib", "platlib"):
-        yield sysconfig.get_path(place)
+    yield Path(os.__file__).parent  # the rest of Python is on its search path; the module sysconfig would take 0.4 MB
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix}:
         yield Path(prefix) / "lib"
     for name in OURS:

@@ -12,7 +12,7 @@ from edgeserve.errors import Unreachable
 PORT = 50052
 MOST = 16
 """Machines of one model: GGML_RPC_MAX_SERVERS in llama.cpp's ggml-rpc.h."""
-SHARED = ipaddress.ip_network("100.64.0.0/10")
+SHARED = "100.64.0.0/10"
 """Addresses of private networks over other ones, such as Tailscale's (RFC 6598)."""
 WORDS = 'a machine and its port, such as "box2:50052"'
 
@@ -43,9 +43,10 @@ def is_private(address: str) -> bool:
         found = ipaddress.IPv4Address(address)
     except ValueError:
         return False
-    if found.is_unspecified or found.is_multicast or found.is_reserved or found in ipaddress.ip_network("0.0.0.0/8"):
+    this, shared = ipaddress.ip_network("0.0.0.0/8"), ipaddress.ip_network(SHARED)
+    if found.is_unspecified or found.is_multicast or found.is_reserved or found in this:
         return False
-    return found.is_private or found in SHARED
+    return found.is_private or found in shared
 
 
 def resolve(node: Node) -> str:

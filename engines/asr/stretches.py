@@ -61,7 +61,8 @@ class Source:
         for piece in self._audio.pieces():
             if self._cancel.is_set():
                 return
-            samples = numpy.frombuffer(piece, "<f4")
+            # A file of floats may hold NaN or infinity, and a resampler goes beyond 1.
+            samples = numpy.clip(numpy.nan_to_num(numpy.frombuffer(piece, "<f4")), -1.0, 1.0)
             self._samples += len(samples)
             yield samples
 

@@ -6,7 +6,6 @@ prompt takes longer. So a piece has as many tokens as the machine reads in ``GAP
 
 from __future__ import annotations
 
-import statistics
 from collections import deque
 
 GAP = 1.5
@@ -42,5 +41,6 @@ class Pieces:
         """Tokens of the next piece, or a few more."""
         if not self._seen:
             return min(FIRST, self._most)
-        slow = max(statistics.median(self._seen), GAP / self._most)
+        middle = sorted(self._seen)[len(self._seen) // 2]  # without the module statistics, of 0.4 MB
+        slow = max(middle, GAP / self._most)
         return min(self._most, max(LEAST, int(GAP / slow)))

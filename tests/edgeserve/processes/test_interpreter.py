@@ -35,6 +35,14 @@ def test_the_module_is_the_one_of_this_process(tmp_path: Path, monkeypatch: pyte
         assert process.wait() == 7
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="dataclasses of Python 3.13 run inspect for each class")
+def test_a_worker_imports_little(capfd: pytest.CaptureFixture[str]) -> None:
+    """A dataclass without a docstring would run ``inspect``, which writes one."""
+    with interpreter.begin("support.lean_child", []) as process:
+        code = process.wait()
+    assert code == 0, capfd.readouterr().err
+
+
 def test_flags_of_this_process_go_on(
     commands: list[tuple[list[str], set[int]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

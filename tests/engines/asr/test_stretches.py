@@ -39,7 +39,7 @@ def joined() -> Joined:
 
 
 def test_windows_are_read_across_pieces_and_the_past_is_forgotten() -> None:
-    audio = numpy.arange(95 * SECOND, dtype=numpy.float32)
+    audio = numpy.linspace(-1, 1, 95 * SECOND, dtype=numpy.float32)
     source = Source(Pcm(audio.tobytes()), threading.Event())
     joined = Joined(whole(source))
     for low in range(0, len(audio), 7 * SECOND):
@@ -59,6 +59,12 @@ def test_a_silence_gives_others_their_turn_and_leaves_no_trace() -> None:
     assert len(joined.read(0, 90 * FRAME)) == 80 * FRAME
     assert list(joined.hear(90 * FRAME)) == []
     assert frames_of(joined, 0, 38) == (100, 138)
+
+
+def test_floats_that_are_no_sound_are_brought_into_range() -> None:
+    wild = numpy.array([3e38, -3e38, numpy.inf, -numpy.inf, numpy.nan, 0.25], numpy.float32)
+    (piece,) = Source(Pcm(wild.tobytes()), threading.Event())
+    assert piece.tolist() == [1, -1, 1, -1, 0, 0.25]
 
 
 def test_a_cancelled_source_ends() -> None:

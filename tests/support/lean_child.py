@@ -1,0 +1,22 @@
+"""The imports of a chat worker: the child ends with the number of modules that have run and should not have."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+
+RARE = ("inspect", "ipaddress", "statistics", "sysconfig", "typing_extensions")
+WORKER = ("edgeserve.hosts.worker_entry", "edgeserve.engines.llama.chat")
+
+
+def main() -> None:
+    for name in WORKER:
+        importlib.import_module(name)
+    ran = [name for name in RARE if (module := sys.modules.get(name)) and not _waits(module)]
+    print("imported without need:", *ran, file=sys.stderr)
+    sys.exit(len(ran))
+
+
+def _waits(module: ModuleType) -> bool:
+    return getattr(module.__dict__.get("__getattr__"), "__module__", "") == "edgeserve.system.deferred"
