@@ -38,7 +38,7 @@ class PixelLimit(Protocol):
 def check_image(data: bytes, limits: PixelLimit, param: str = "image") -> int:
     """Pixels of the picture in a file of one of the forms, as it is decoded. Raises UnsupportedMedia, and TooLarge.
 
-    A JPEG, HEIC or AVIF picture with too many pixels is decoded smaller (``halvings``).
+    A JPEG, WebP, HEIC or AVIF picture with too many pixels is decoded smaller (``halvings``).
     """
     if not data:
         raise UnsupportedMedia(f"{param} is empty", param=param)
@@ -64,7 +64,7 @@ def form_of(data: bytes) -> ModuleType | None:
 def halvings(data: bytes, limits: PixelLimit) -> int:
     """Times that each side of a checked picture is halved while it is decoded; 0 for one that is decoded as it is."""
     form = form_of(data)
-    return (_halvings(form.read_head(data), limits) or 0) if form in (*BOXED, jpeg) else 0
+    return (_halvings(form.read_head(data), limits) or 0) if form in (*BOXED, jpeg, webp) else 0
 
 
 def reduced(side: int, times: int) -> int:

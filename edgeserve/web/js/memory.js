@@ -1,6 +1,7 @@
 // The memory timeline: a picture of the last half hour, its figures, and what happened.
 
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
+import { Cluster } from "./cluster.js";
 import { clock, size } from "./i18n.js";
 import { draw, heightOf, History, inAll, layout, markNear, ownMemory, rungOf, sizes } from "./memory_timeline.js";
 
@@ -171,5 +172,6 @@ export function Memory({ api, t }) {
           <${Events} history=${history} t=${t} />
           <${Table} history=${history} t=${t} />`
       : html`<p role="status">${t("memory.wait")}</p>`}
+    <${Cluster} api=${api} t=${t} />
   </section>`;
 }

@@ -82,10 +82,36 @@ def test_damaged_files_are_refused(data: bytes, told: str) -> None:
         webp.read_head(data)
 
 
-def test_the_limit_is_that_of_the_memory_that_decoding_takes() -> None:
-    with pytest.raises(TooLarge, match="of its kind is 0 million"):
-        check_image(made(lossless=True), Limits(max_image_pixels=620))
+def test_a_kind_that_takes_more_memory_is_made_smaller_earlier() -> None:
     assert check_image(made(), Limits(max_image_pixels=620)) == 620
+    for data in (made(lossless=True), extended()):
+        assert check_image(data, Limits(max_image_pixels=620)) == 16 * 10
+
+
+@each(
+    ("settings", "most", "size"),
+    [
+        ({}, 767, (16, 12)),
+        ({}, 140, (8, 6)),
+        ({}, 120, (4, 3)),
+        ({"lossless": True}, 767, (16, 12)),
+        ({"lossless": True, "mode": "RGBA"}, 767, (16, 12)),
+    ],
+)
+def test_a_large_picture_is_made_smaller(settings: dict[str, Any], most: int, size: tuple[int, int]) -> None:
+    data, limits = made(width=32, height=24, **settings), Limits(max_image_pixels=most)
+    picture = PictureFilesHere().read(data, limits, "image", Leash())
+    assert (picture.size, picture.pixels) == (size, size[0] * size[1])
+    wanted = Image.open(BytesIO(data)).convert("RGB").reduce(32 // size[0]).tobytes()
+    assert max(abs(one - other) for one, other in zip(bytes(picture.data), wanted, strict=True)) <= 4
+
+
+def test_the_limit_is_that_of_the_memory_that_decoding_takes() -> None:
+    """Bytes of the decoder's frame, which no smaller result saves."""
+    for data, most in ((made(), 93), (made(lossless=True), 270), (extended(), 315)):
+        assert check_image(data, Limits(max_image_pixels=most + 1)) == 4 * 3
+        with pytest.raises(TooLarge, match="of its kind is 0 million"):
+            check_image(data, Limits(max_image_pixels=most))
 
 
 def test_a_picture_that_ffmpeg_refuses_is_damaged() -> None:
