@@ -16,6 +16,7 @@ from edgeserve.models.served import ServedList
 from edgeserve.system.notify import Notifier
 
 if TYPE_CHECKING:
+    from edgeserve.fit.idle import IdleTuning
     from edgeserve.keys.ring import Keyring
     from edgeserve.tls.certificate import Certificate
     from edgeserve.tls.self_signed import SelfSigned
@@ -87,6 +88,20 @@ class IdleExit(Attendant):
             self._ended = True
             log.info("nobody asked for %g s: the server ends (idle_exit)", self._seconds)
             server.end_idle()
+
+
+class Tuner(Attendant):
+    """Measures the models while nobody uses the server. The pool tells ``asked`` when that ends."""
+
+    def __init__(self, tuning: IdleTuning) -> None:
+        self.asked = tuning.stop
+        self._look = tuning.look
+
+    def look(self, server: Activity) -> None:
+        self.asked() if server.busy else self._look()
+
+    def end_begins(self) -> None:
+        self.asked()
 
 
 class Revocation(Attendant):

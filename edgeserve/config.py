@@ -69,6 +69,8 @@ class ServerSettings:
     isolation: Isolation = key("auto", env="ISOLATION")
     serve: Literal["configured", "stored"] = key("configured", env="SERVE")
     """"stored": whatever is in the store is served on demand, too, under its own name."""
+    tune: Literal["idle", "off"] = key("idle", env="TUNE")
+    """"idle": while nobody uses the server, it measures the fastest settings of each model, once."""
     unknown_fields: Literal["ignore", "refuse"] = key("ignore", env="UNKNOWN_FIELDS")
     unknown_models: Literal["auto", "default", "refuse"] = key("auto", env="UNKNOWN_MODELS")
     """Answer to the name of a model that is not here."""

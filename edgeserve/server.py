@@ -21,7 +21,7 @@ from uvicorn.server import Server as UvicornServer
 from edgeserve import activation, app, conversations, exposure, logs
 from edgeserve.activity import Activity, Used
 from edgeserve.assembly import assemble
-from edgeserve.attendants import Attendant, Revocation, Served
+from edgeserve.attendants import Attendant, Revocation, Served, Tuner
 from edgeserve.config import Config, ServerSettings
 from edgeserve.connections import LOOK_SECONDS, Connections, Patience, most, raise_descriptors
 from edgeserve.doorway import make_doorway
@@ -94,6 +94,8 @@ def serve(
             application, pool, config.server.drain_seconds, config.preload, connections, patience, doorway.certificate
         )
         server.attendants = *doorway.attendants, Revocation(ring), Served(store.root, application.state.manager.folders)
+        if config.server.tune == "idle":
+            server.attendants = *server.attendants, _tuner(pool)
         server.ports = stack.enter_context(further(config, application.state, insecure=insecure))
         server.on_ready = lambda: on_ready(address(listeners[0], doorway.scheme))
         asyncio.run(server.serve(sockets=listeners))
@@ -106,6 +108,15 @@ def _begin(config: Config) -> None:
     for line in exposure.warnings(config):
         log.warning("%s", line)
     turns.shorten()
+
+
+def _tuner(pool: Pool) -> Tuner:
+    """The measurement of the models while nobody uses the server."""
+    from edgeserve.fit.idle import IdleTuning
+
+    tuner = Tuner(IdleTuning(lambda: pool.configured.values(), pool.governor.room))
+    pool.asked = tuner.asked
+    return tuner
 
 
 def _listeners(config: Config, environ: Mapping[str, str], stack: contextlib.ExitStack) -> list[socket.socket]:

@@ -23,7 +23,7 @@ def tune(call: Call) -> int:
     if found is None:
         return 1
     print("\n".join(render(found)))
-    if found.others > tuning.BUSY and not call.args.force:
+    if found.others > tuned.BUSY and not call.args.force:
         print(
             f"[WARNING] other programs took {found.others:.1f} cores meanwhile, so nothing is kept; "
             "try again on an idle machine, or with --force",

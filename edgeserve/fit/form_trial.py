@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import os
 import statistics
 import sys
 import threading
@@ -19,10 +20,10 @@ from types import MappingProxyType
 from typing import Any
 
 from edgeserve.engine import ModelSpec
-from edgeserve.fit.tuned import Form, Settings
+from edgeserve.fit.tuned import IDLE, Form, Settings
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
 from edgeserve.named import make_engine
-from edgeserve.system import cores
+from edgeserve.system import cores, lifeline
 from edgeserve.system.load import Neighbours
 
 PROMPT, ANSWER = 140, 33
@@ -127,6 +128,16 @@ def main(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield dataclasses.asdict(form) | {"best": best, "others": neighbours.past()}
 
 
+def give_way() -> None:
+    """Run only on cores that nobody else wants, and end with the program that started this process."""
+    os.nice(19)
+    if hasattr(os, "SCHED_IDLE"):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    lifeline.end_with(sys.stdin.fileno())
+
+
 if __name__ == "__main__":
+    if IDLE in sys.argv[2:]:
+        give_way()
     for line in main(json.loads(sys.argv[1])):
         print(json.dumps(line), flush=True)

@@ -24,6 +24,11 @@ FOLDER = "tuned"
 ROLE = "tuned"
 """Role of the record among the files of a specification, and name of the option that carries its settings."""
 RUNTIME = "llama_cpp"
+IDLE = "idle"
+"""Argument of a measurement that gives way to all other programs, and ends with its standard input."""
+
+BUSY = 0.3
+"""Cores that other programs may take meanwhile; with more, the figures are no ground for a choice."""
 
 Settings = Mapping[str, str | int]
 """Values by their keys in models.toml."""

@@ -19,8 +19,6 @@ from edgeserve.processes.interpreter import module_command
 
 TIME_LIMIT = 1800.0
 """Seconds. A model of a billion weights takes some minutes on two cores."""
-BUSY = 0.3
-"""Cores that other programs may take meanwhile; with more, the figures are no ground for a choice."""
 MODULE = "edgeserve.fit.form_trial"
 Lines = AbstractContextManager[Iterator[str]]
 Run = Callable[[Sequence[str]], Lines]
@@ -29,8 +27,12 @@ subprocess.SubprocessError for a command that printed all and failed."""
 
 
 @contextmanager
-def run(command: Sequence[str]) -> Iterator[Iterator[str]]:
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own module
+def run(command: Sequence[str], held: Callable[[subprocess.Popen[str]], None] | None = None) -> Iterator[Iterator[str]]:
+    """``held`` gets the process, whose standard input stays open as long as this process lives."""
+    stdin, out = subprocess.PIPE if held else None, subprocess.PIPE
+    with subprocess.Popen(command, stdin=stdin, stdout=out, stderr=out, text=True) as process:  # noqa: S603 - our own module
+        if held:
+            held(process)
         late = threading.Timer(TIME_LIMIT, process.kill)
         late.start()
         ended = False
@@ -42,7 +44,9 @@ def run(command: Sequence[str]) -> Iterator[Iterator[str]]:
 
         try:
             yield lines()
-            said = process.communicate()[1] if ended else ""
+            said = process.stderr.read() if ended and process.stderr else ""
+            if ended:
+                process.wait()  # its standard input stays open until then
         finally:
             late.cancel()
             process.kill()
@@ -97,7 +101,7 @@ def summary(models: Path, model: StoredModel) -> str:
     found = tuned.read(tuned.path_of(models, model.name), model.files["model"])
     best = next((one for one in found.forms if one.settings == found.best), None) if found else None
     if best is None:
-        return f"no; edgeserve tune {model.name}"
+        return f"not yet; an idle server measures it, or edgeserve tune {model.name}"
     return f"{tuned.words(best.settings)}: {best.prompt:.0f} tokens/s read, {best.tokens:.0f} written"
 
 

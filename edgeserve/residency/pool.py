@@ -68,6 +68,8 @@ class Pool:
         self.stand_ins = stand_ins
         self.renew: Callable[[str], Awaitable[None]] | None = None
         """Replaces a model whose files have changed on the disk, before its next load."""
+        self.asked: Callable[[], None] = lambda: None
+        """Called as each request, or a load that is asked for, begins."""
         self._successions = Successions()
         self._on_demand = on_demand
         self._moves = Aside("moves of engines", threads=2)
@@ -194,6 +196,7 @@ class Pool:
         ``keep_alive``: idle seconds after which the engine steps down; None: as configured. ``begun`` is called on the
         host's thread as each request begins. Raises NotConfigured, Busy or ShuttingDown.
         """
+        self.asked()
         gate, client = await self._current(model), clients.current.get()
         if (account := accounts.current.get()) is not None:
             account.asks(gate.spec.job, gate.id)
@@ -219,6 +222,7 @@ class Pool:
 
     async def preload(self, models: Iterable[str]) -> dict[str, bool]:
         """Bring models up to hot; True for each that is hot now. Raises the first error of a load."""
+        self.asked()
         gates = [await self._current(model) for model in models]
         for gate in gates:
             await loaded(gate)

@@ -14,7 +14,7 @@ from support.gates import Clock
 from support.server import fake_pool, serving, until
 
 from edgeserve import server
-from edgeserve.attendants import Attendant, IdleExit, Renewal, Served, Systemd
+from edgeserve.attendants import Attendant, IdleExit, Renewal, Served, Systemd, Tuner
 from edgeserve.connections import Patience
 from edgeserve.errors import ConfigError
 from edgeserve.models.served import own_name
@@ -31,6 +31,29 @@ class Work:
 
     def end_idle(self) -> None:
         self.ended += 1
+
+
+class Tunings:
+    """Measurements that are told what the server does."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def look(self) -> None:
+        self.told.append("look")
+
+    def stop(self) -> None:
+        self.told.append("stop")
+
+
+def test_a_measurement_goes_on_only_while_nobody_works() -> None:
+    tunings, work = Tunings(), Work()
+    one = Tuner(tunings)  # type: ignore[arg-type]
+    one.look(work)  # type: ignore[arg-type]
+    work.busy = True
+    one.look(work)  # type: ignore[arg-type]
+    one.end_begins()
+    assert tunings.told == ["look", "stop", "stop"]
 
 
 def test_systemd_hears_of_the_start_the_life_and_the_end(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_voice_has_no_forms(tmp_path: Path) -> None:
 
 def test_the_summary_names_settings_and_speeds(model: StoredModel) -> None:
     root = model.files["model"].parent
-    assert tuning.summary(root, model) == "no; edgeserve tune m"
+    assert tuning.summary(root, model) == "not yet; an idle server measures it, or edgeserve tune m"
     run, _ = printing(*LINES)
     found = tuning.measure(model, run)
     assert found is not None

@@ -430,6 +430,17 @@ def test_the_order_of_models_can_change() -> None:
     with_pool(test, "llm")
 
 
+def test_the_pool_tells_of_each_request_before_it_takes_its_place() -> None:
+    async def test(pool: Pool) -> None:
+        told: list[int] = []
+        pool.asked = lambda: told.append(pool.gates["llm"].leases)
+        await pool.preload(["llm"])
+        await (await pool.lease("llm")).release()
+        assert told == [0, 0]
+
+    with_pool(test, "llm")
+
+
 def test_an_outdated_model_is_renewed_once_before_its_load() -> None:
     renewed: list[str] = []
 
