@@ -27,6 +27,8 @@ from benchmarks import device, report
 from benchmarks.live import recorded
 from benchmarks.process import ServerProcess, serving
 
+from edgeserve.jobs import INFO
+
 QUESTIONS = ("What is the capital of France?", "How many days are in a week?", "What do herons eat?")
 STORY = "Tell me a long story about a little girl who lived near the forest."
 SHORT = {"instructions": "You answer in one or two short sentences.", "max_output_tokens": 40}
@@ -200,7 +202,7 @@ def main() -> int:
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as folder:
         models = device.Models()
-        root, _ = device.linked(Path(folder), [models.llm, models.asr, models.tts])
+        root, _ = device.linked(Path(folder), [models.llm, models.asr, models.tts, *INFO["asr"].companions.values()])
         config = Path(folder) / "models.toml"
         tables = (device.toml(job, {"model": getattr(models, job)}) for job in ("llm", "asr", "tts"))
         config.write_text("".join(tables))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from edgeserve.messages import ChatRequest, EmbedRequest, RerankRequest, TextRequest
+from edgeserve.messages import ChatRequest, DetectRequest, EmbedRequest, RerankRequest, SpeechChances, TextRequest
 from edgeserve.slots import SlotRequest, SlotState
 from edgeserve.splits.plan import Sizes
 
@@ -86,6 +86,23 @@ class Prefetchable(Protocol):
 
     def prefetch_files(self) -> Iterable[Path]:
         """Files in the order of reading; the caller skips missing ones. Any thread, any rung."""
+        ...
+
+
+@runtime_checkable
+class Detecting(Protocol):
+    """An engine that tells speech from other sounds beside its answers. Optional."""
+
+    @property
+    def detects(self) -> bool:
+        """Whether its model has a detector. Any thread, any rung; reads no file."""
+        ...
+
+    def detect(self, request: DetectRequest) -> SpeechChances:
+        """Takes a fraction of a millisecond for each frame. Any thread, from warm on, also beside an answer.
+
+        Raises EngineFailure for a cold engine, and InvalidRequest for samples that are no whole frames.
+        """
         ...
 
 

@@ -24,10 +24,12 @@ from edgeserve.sound import PIECE_SECONDS as PIECE_SECONDS
 from edgeserve.sound import Audio as Audio
 from edgeserve.sound import Pcm as Pcm
 from edgeserve.speech import AudioEvent as AudioEvent
+from edgeserve.speech import DetectRequest as DetectRequest
 from edgeserve.speech import DiarizeRequest as DiarizeRequest
 from edgeserve.speech import SegmentEvent as SegmentEvent
 from edgeserve.speech import SpeakerEvent as SpeakerEvent
 from edgeserve.speech import SpeakRequest as SpeakRequest
+from edgeserve.speech import SpeechChances as SpeechChances
 from edgeserve.speech import TranscribeEvent as TranscribeEvent
 from edgeserve.speech import TranscribeRequest as TranscribeRequest
 from edgeserve.speech import TranscriptEnd as TranscriptEnd

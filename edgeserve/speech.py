@@ -63,6 +63,25 @@ TranscribeEvent = SegmentEvent | TranscriptEnd
 
 
 @dataclass(frozen=True, slots=True)
+class DetectRequest:
+    """Sound to tell speech in: float32 mono at 16 kHz, whole frames of 512 samples.
+
+    ``state``: as in the answer to the frames before; empty at the start of a sound.
+    """
+
+    samples: bytes = field(repr=False)
+    state: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechChances:
+    """The probability of speech in each frame of a ``DetectRequest``, and the detector's state behind the last."""
+
+    chances: tuple[float, ...]
+    state: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class DiarizeRequest:
     """Speech whose speakers to tell apart. ``references``: a recording of each known speaker alone."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgeserve.engine import Engine
-from edgeserve.engine_abilities import Contextual, Limited, Prefetchable, Preparing, Slotted, Thrifty
+from edgeserve.engine_abilities import Contextual, Detecting, Limited, Prefetchable, Preparing, Slotted, Thrifty
 from edgeserve.residency.work import METHODS
 
 
@@ -20,6 +20,7 @@ class Abilities:
     prefetchable: Prefetchable | None = None
     contextual: Contextual | None = None
     slotted: Slotted | None = None
+    detecting: Detecting | None = None
 
     @classmethod
     def of(cls, engine: Engine) -> Abilities:
@@ -31,4 +32,5 @@ class Abilities:
             prefetchable=engine if isinstance(engine, Prefetchable) else None,
             contextual=engine if isinstance(engine, Contextual) else None,
             slotted=engine if isinstance(engine, Slotted) else None,
+            detecting=engine if isinstance(engine, Detecting) and engine.detects else None,
         )

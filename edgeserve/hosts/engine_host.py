@@ -6,16 +6,15 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import cast
 
-from edgeserve.engine import Engine, Footprint, ModelSpec, Rung, SpeechToText, TextToSpeech
-from edgeserve.engine_abilities import Preparing, RemotePart
-from edgeserve.errors import EngineFailure, NotSupported
+from edgeserve.engine import Engine, Rung
+from edgeserve.engine_abilities import Preparing
+from edgeserve.errors import EngineFailure
 from edgeserve.hosts.abilities import Abilities
+from edgeserve.hosts.facts import Facts
 from edgeserve.hosts.ladder import Ladder
 from edgeserve.hosts.loop import Loop
 from edgeserve.hosts.runs import Ended
@@ -23,8 +22,7 @@ from edgeserve.hosts.worker import Worker
 from edgeserve.messages import Request
 from edgeserve.residency.failure import explain
 from edgeserve.residency.host import FOREVER, PATIENCE, Pressure, Scheduler
-from edgeserve.residency.work import METHODS, Work
-from edgeserve.slots import SlotState
+from edgeserve.residency.work import Work
 
 log = logging.getLogger("edgeserve.gate")
 
@@ -34,7 +32,7 @@ STARVED = 0.01
 """Seconds between two checks of an answer that has no room beside the paused ones."""
 
 
-class EngineHost:
+class EngineHost(Facts):
     """A ``Host`` with up to three threads, which the first request of their kind starts. ``clock`` in seconds.
 
     The worker drives the loop and holds the engine meanwhile. The preparer prepares requests beside the answers under
@@ -54,9 +52,8 @@ class EngineHost:
         clock: Callable[[], float] = time.monotonic,
         idle_after: float = IDLE_AFTER,
     ) -> None:
-        self.engine = engine
+        super().__init__(engine, abilities)
         self.rounds = 0
-        self._abilities = abilities
         self._loop = loop
         self._pressure = pressure
         self._ladder = Ladder(engine, abilities.limited, pressure.limits, clock)
@@ -64,14 +61,6 @@ class EngineHost:
         self._preparer = Worker(f"edgeserve-{self.spec.id}-prepare")
         self._reader = Worker(f"edgeserve-{self.spec.id}-read")
         self._worker = Worker(f"edgeserve-{self.spec.id}", self._do_idle_work if idle_work else None, idle_after)
-
-    @property
-    def spec(self) -> ModelSpec:
-        return self.engine.spec
-
-    @property
-    def rung(self) -> Rung:
-        return self.engine.rung
 
     @property
     def slots(self) -> int:
@@ -91,46 +80,6 @@ class EngineHost:
 
     def give_up(self) -> None:
         """Nothing ends a load on a thread."""
-
-    # Figures and facts
-
-    def estimate(self) -> Footprint:
-        return self.engine.estimate()
-
-    def footprint(self) -> Footprint:
-        return self.engine.footprint()
-
-    def savings(self) -> Mapping[str, int]:
-        thrifty = self._abilities.thrifty
-        return thrifty.savings() if thrifty else {}
-
-    @property
-    def context_tokens(self) -> int | None:
-        contextual = self._abilities.contextual
-        return contextual.context_tokens if contextual else None
-
-    @property
-    def remote_parts(self) -> tuple[RemotePart, ...]:
-        return ()
-
-    def slot_states(self) -> tuple[SlotState, ...]:
-        slotted = self._abilities.slotted
-        return slotted.slot_states() if slotted else ()
-
-    def voices(self) -> tuple[str, ...]:
-        return cast(TextToSpeech, self.engine).voices()
-
-    def languages(self) -> tuple[str, ...]:
-        return cast(SpeechToText, self.engine).languages()
-
-    def prefetch_files(self) -> Iterable[Path]:
-        prefetchable = self._abilities.prefetchable
-        return prefetchable.prefetch_files() if prefetchable else self.spec.files.values()
-
-    def check_kind(self, request: Request) -> None:
-        if type(request) not in self._abilities.kinds:
-            method = METHODS[type(request)]
-            raise NotSupported(f"{self.spec.name} serves {self.spec.job}; it cannot {method}")
 
     # Moves
 

@@ -1,7 +1,7 @@
 """An engine in a worker process: its steps and answers, as the serving process asks for them.
 
 Threads of the worker:
-    main      reads what the serving process sends
+    main      reads what the serving process sends, and tells speech from other sounds
     engine    moves the engine and drives its loop; the only one that sends events
     prepare   prepares requests beside the answers under way
     read      prepares long texts, which would delay the others
@@ -10,6 +10,7 @@ Threads of the worker:
 
 from __future__ import annotations
 
+import functools
 import os
 import queue
 import signal
@@ -17,13 +18,13 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import edgeserve.audio.clip
 import edgeserve.audio.piped  # noqa: F401 - both may come with a request
 from edgeserve.engine import Engine
 from edgeserve.engine_abilities import Preparing
-from edgeserve.errors import Cancelled
+from edgeserve.errors import Cancelled, NotSupported
 from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.busy import Busy
 from edgeserve.hosts.engine_host import IDLE_AFTER, STARVED
@@ -87,6 +88,8 @@ class Guest:
     def _take(self, frame: Frame) -> None:
         if frame.kind is Kind.PREPARE:
             self._preparing.put(frame)
+        elif frame.kind is Kind.DETECT:
+            self._answer(frame.number, functools.partial(self._detect, frame))
         elif frame.kind is Kind.FORGET:
             self._prepared.pop(frame.number, None)
         elif frame.kind in (Kind.CANCEL, Kind.TAKEN):
@@ -103,6 +106,12 @@ class Guest:
                 for answer in tuple(self._answers.values()):
                     answer.work.abort(Cancelled("the engine is closed"))
             self._news.put(frame)
+
+    def _detect(self, frame: Frame) -> object:
+        """Takes a few milliseconds at most, and so needs no thread of its own."""
+        if (detecting := self._able.detecting) is None:
+            raise NotSupported(f"{self._engine.spec.name} has no detector of speech")
+        return detecting.detect(codec.read(frame.head, frame.body))
 
     def _expect(self, frame: Frame) -> None:
         """Note an answer before the engine's thread sees it: its cancel may come at once."""
@@ -158,7 +167,7 @@ class Guest:
         try:
             while not (stop := self._stop) or self._loop.runs or self._waiting or self._calls:
                 self._go_round()
-            self._close(stop)
+            self._answer(stop.number, self._engine.close)
         except OSError:  # the line is cut: the serving process has gone
             os._exit(1)
         except BaseException:
@@ -258,21 +267,23 @@ class Guest:
             self._tell_state()
             self._end(frame.number, result=result)
 
-    def _close(self, frame: Frame) -> None:
-        try:
-            self._engine.close()
-        except Exception as error:
-            self._end(frame.number, error)
-        else:
-            self._end(frame.number)
-
     # Telling
+
+    def _answer(self, number: int, ask: Callable[[], object]) -> None:
+        """Do what a question asks, and tell its result or its error."""
+        try:
+            result = ask()
+        except Exception as error:
+            self._end(number, error)
+        else:
+            self._end(number, result=result)
 
     def _end(self, number: int, error: Exception | None = None, *, result: object = None, failed: bool = False) -> None:
         told = None
         if error is not None:
             told = failures.write_error(error, self._engine.spec.name, "".join(traceback.format_exception(error)))
-        self._channel.send(Kind.DONE, number, [told, result, failed])
+        writer = codec.Writer()
+        self._channel.send(Kind.DONE, number, [told, writer.write(result), failed], writer.body)
 
     def _tell_state(self) -> None:
         state = self._steps.state()

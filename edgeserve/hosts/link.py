@@ -15,7 +15,7 @@ from edgeserve.hosts.board import WINDOW, Board
 from edgeserve.hosts.inbox import Inbox, Over, kinds_of
 from edgeserve.hosts.sender import Sender
 from edgeserve.hosts.watch import HANG, Watch
-from edgeserve.messages import Event, Request
+from edgeserve.messages import DetectRequest, Event, Request, SpeechChances
 from edgeserve.processes.child import STOP_SECONDS, Child, ended
 from edgeserve.processes.frames import FROM_CHILD, Channel, Kind
 from edgeserve.processes.state import EngineState
@@ -98,6 +98,13 @@ class Link:
     def prepare(self, request: Request) -> int:
         """Prepare a request beside the answers under way; returns its number. Raises the error of its check."""
         return self._result_of(Kind.PREPARE, request)[0]
+
+    def detect(self, request: DetectRequest) -> SpeechChances:
+        """Tell speech from other sounds, beside the answers under way. Raises the error of the engine."""
+        found = self._result_of(Kind.DETECT, request)[1]
+        if not isinstance(found, SpeechChances):  # a worker that a crafted file has taken over may send anything
+            raise EngineFailure(f"the process of {self._name} sent no chances of speech")
+        return found
 
     def forget(self, number: int) -> None:
         """A prepared request is not wanted any more. Safe in a finaliser: the next frame tells the worker."""

@@ -22,7 +22,7 @@ from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.crossing import sendable
 from edgeserve.hosts.inbox import Over
 from edgeserve.hosts.link import Link
-from edgeserve.messages import Event, Request
+from edgeserve.messages import DetectRequest, Event, Request, SpeechChances
 from edgeserve.processes import codec
 from edgeserve.processes.child import Child
 from edgeserve.processes.launcher import Launcher
@@ -89,6 +89,7 @@ class RemoteEngine:
             preparing=self if found.preparing else None,
             contextual=self if found.contextual else None,
             slotted=self if found.slotted else None,
+            detecting=self if found.detecting else None,
         )
 
     # Figures
@@ -268,6 +269,15 @@ class RemoteEngine:
                 return
             finally:
                 link.end(inbox)
+
+    @property
+    def detects(self) -> bool:
+        return self._able.detecting is not None
+
+    def detect(self, request: DetectRequest) -> SpeechChances:
+        if (link := self.link) is None:
+            raise EngineFailure(f"{self.spec.name} is cold")
+        return link.detect(request)
 
     def wait(self) -> None:
         """Wait for news from the worker, or for ``wake``."""

@@ -17,7 +17,7 @@ log = logging.getLogger("edgeserve.process")
 
 FAREWELL = 5.0
 """Seconds in which a worker that takes nothing more must have ended; then it is killed."""
-ANSWERED = frozenset({Kind.CALL, Kind.PREPARE, Kind.RUN, Kind.STOP})
+ANSWERED = frozenset({Kind.CALL, Kind.PREPARE, Kind.RUN, Kind.STOP, Kind.DETECT})
 """Frames that the worker answers with DONE."""
 
 

@@ -23,9 +23,10 @@ RISE = 1.005
 
 
 class SpeechGate:
-    """The gate of one sound. A frame has 30 ms."""
+    """The gate of one sound. A frame has some 30 ms. Speech is ``above`` times louder than the noise."""
 
-    def __init__(self) -> None:
+    def __init__(self, above: float = ABOVE_FLOOR) -> None:
+        self._above = above
         self._floor = QUIETEST / ABOVE_FLOOR
 
     def flags(self, levels: Iterator[float]) -> bytes:
@@ -35,11 +36,11 @@ class SpeechGate:
     def _is_speech(self, level: float) -> bool:
         self._floor = min(level, self._floor * RISE) if level else self._floor
         self._floor = max(self._floor, QUIETEST / ABOVE_FLOOR)
-        return level > self._floor * ABOVE_FLOOR
+        return level > self._floor * self._above
 
 
-def levels(samples: memoryview[float]) -> Iterator[float]:
-    """The root mean square of each whole frame of float32 samples."""
-    for start in range(0, len(samples) - FRAME + 1, FRAME):
-        frame = samples[start : start + FRAME].tolist()
-        yield math.sqrt(sum(map(operator.mul, frame, frame)) / FRAME)
+def levels(samples: memoryview[float], size: int = FRAME) -> Iterator[float]:
+    """The root mean square of each whole frame of ``size`` float32 samples."""
+    for start in range(0, len(samples) - size + 1, size):
+        frame = samples[start : start + size].tolist()
+        yield math.sqrt(sum(map(operator.mul, frame, frame)) / size)

@@ -51,6 +51,8 @@ class Kind(enum.IntEnum):
     FORGET = 6
     """Drop a prepared request."""
     STOP = 7
+    DETECT = 8
+    """Tell speech from other sounds, beside the answers under way."""
 
     EVENTS = 20
     """Events of answers, in order."""

@@ -18,7 +18,7 @@ from typing import Protocol
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.engine_abilities import RemotePart
 from edgeserve.memory.metal import MetalLimits
-from edgeserve.messages import Request
+from edgeserve.messages import DetectRequest, Request, SpeechChances
 from edgeserve.residency.work import Admitted, Work
 from edgeserve.slots import SlotState
 
@@ -192,6 +192,15 @@ class Host(Protocol):
 
     def prefetch_files(self) -> Iterable[Path]:
         """Files that the way up to hot reads, in order."""
+        ...
+
+    @property
+    def detects(self) -> bool:
+        """As ``Detecting.detects``. False for an engine that cannot."""
+        ...
+
+    def detect(self, request: DetectRequest) -> SpeechChances:
+        """As ``Detecting.detect``, beside all other work; waits for a worker's answer. Raises NotSupported, too."""
         ...
 
     def check_kind(self, request: Request) -> None:

@@ -41,7 +41,7 @@ class Transcriber(Protocol):
 class OnnxModel(abc.ABC):
     """A model that need not be open; each family overrides what differs.
 
-    ``mapped``: files that an open model's weights are mapped from.
+    ``mapped``: files that an open model's weights are mapped from. ``vad``: the open detector, where it has one.
     """
 
     packages: Sequence[str] = ()
@@ -50,6 +50,7 @@ class OnnxModel(abc.ABC):
         """Raises ConfigError for an option that the family does not have."""
         self.spec = spec
         self.mapped: tuple[Path, ...] = ()
+        self.vad: Vad | None = None
 
     @abc.abstractmethod
     def open(self) -> Transcriber:
@@ -57,7 +58,7 @@ class OnnxModel(abc.ABC):
 
     def close(self) -> None:
         """Forget the mapped files, and close the files that ``open`` left open."""
-        self.mapped = ()
+        self.mapped, self.vad = (), None
 
     def estimate(self) -> Footprint:
         """An estimate from the sizes of the files."""
@@ -88,7 +89,8 @@ class OnnxModel(abc.ABC):
         Raises ConfigError, and EngineFailure for a damaged detector.
         """
         path = self.detector()
-        return functools.partial(Vad(path).stretches, rules=rules) if path else undetected
+        self.vad = Vad(path) if path else None
+        return functools.partial(self.vad.stretches, rules=rules) if self.vad else undetected
 
     def detector(self) -> Path | None:
         """The file of the voice-activity detector; None without one, or with ``vad = false``. Raises ConfigError."""

@@ -10,7 +10,8 @@ from edgeserve.engines.asr.model import OnnxModel, Transcriber
 from edgeserve.engines.asr.whisper.onnx import WhisperOnnx
 from edgeserve.engines.onnx.ladder import OnnxLadder
 from edgeserve.engines.onnx.prepare import prepared
-from edgeserve.messages import TranscribeEvent, TranscribeRequest
+from edgeserve.errors import EngineFailure
+from edgeserve.messages import DetectRequest, SpeechChances, TranscribeEvent, TranscribeRequest
 from edgeserve.system import heap
 
 
@@ -52,6 +53,16 @@ class OnnxSpeechToText(OnnxLadder[Transcriber]):
 
     def languages(self) -> tuple[str, ...]:
         return self._model_files.languages()
+
+    @property
+    def detects(self) -> bool:
+        return self._model_files.detector() is not None
+
+    def detect(self, request: DetectRequest) -> SpeechChances:
+        """As ``Detecting.detect``. The detector of the transcriptions: a session computes for several threads."""
+        if (vad := self._model_files.vad) is None:
+            raise EngineFailure(f"{self.spec.name} has no open detector of speech")
+        return vad.detect(request)
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
         model = self._opened()

@@ -9,8 +9,11 @@ from typing import Any
 from edgeserve.engines.asr.segments import FRAME, Rules, Segmenter, Span
 from edgeserve.engines.asr.stretches import Stretch, Tape
 from edgeserve.engines.onnx import session as ort
+from edgeserve.errors import InvalidRequest
+from edgeserve.messages import DetectRequest, SpeechChances
 
 CONTEXT, STATE = 64, 128
+STATE_BYTES = 4 * (2 * STATE + CONTEXT)
 BLOCK_FRAMES = 100
 """Frames computed in one call: three seconds."""
 TURN_FRAMES = 4000
@@ -23,6 +26,20 @@ class Vad:
     def __init__(self, path: Path) -> None:
         # A network this small gains nothing from a second thread.
         self._session = ort.session(path, threads=1)
+
+    def detect(self, request: DetectRequest) -> SpeechChances:
+        """As ``Detecting.detect``. Any thread. A state is h, c and the context as float32 [2 * STATE + CONTEXT]."""
+        import numpy
+
+        try:
+            samples = numpy.frombuffer(request.samples, "<f4").reshape(-1, FRAME)
+            state = numpy.frombuffer(request.state or bytes(STATE_BYTES), "<f4")
+            h, c, before = numpy.split(state, [STATE, 2 * STATE])
+            listener = Listener(self._session, h.reshape(1, 1, STATE), c.reshape(1, 1, STATE), before)
+        except ValueError as error:
+            raise InvalidRequest(f"no whole frames of {FRAME} samples, or no state of a detector: {error}") from error
+        chances = listener.chances(samples.reshape(-1)) if len(samples) else []
+        return SpeechChances(tuple(chances), listener.state())
 
     def stretches(self, arrays: Iterable[Any], rules: Rules) -> Iterator[Stretch | None]:
         """Speech by ``rules``, each stretch as soon as its end is known. One stretch and one block are held at most.
@@ -58,12 +75,18 @@ def _cut(tape: Tape, spans: Iterable[Span]) -> Iterator[Stretch]:
 class Listener:
     """One audio under way: the network's state, and the last samples, which are the context of the next frame."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Any, h: Any = None, c: Any = None, before: Any = None) -> None:
+        """``h``, ``c``: float32 [1, 1, STATE]; ``before``: float32 [CONTEXT]. Left out: the start of an audio."""
         import numpy
 
         self._session = session
-        self._h = self._c = numpy.zeros((1, 1, STATE), numpy.float32)
-        self._before = numpy.zeros(CONTEXT, numpy.float32)
+        start: Any = numpy.zeros((1, 1, STATE), numpy.float32)
+        self._h, self._c = (start, start) if h is None else (h, c)
+        self._before = numpy.zeros(CONTEXT, numpy.float32) if before is None else before
+
+    def state(self) -> bytes:
+        """h, c and the context, float32."""
+        return b"".join(one.astype("<f4").tobytes() for one in (self._h, self._c, self._before))
 
     def chances(self, samples: Any) -> list[float]:
         """The probability of speech in each frame. ``samples``: float32 [n * FRAME]."""

@@ -16,7 +16,8 @@ Their answers are deterministic:
 
     abilities  words of a chat model's facts, such as "thinking"; "insert": it takes prompts with a gap (none)
     delay      seconds each event takes (0)
-    fail_on    step that raises EngineFailure: "open", "heat", "park", "close", "run" or, of a batch, "step" or "idle"
+    fail_on    step that raises EngineFailure: "open", "heat", "park", "close", "run", "detect" or, of a batch,
+               "step" or "idle"
     fail_word  word at which a chat engine's answer raises EngineFailure (none)
     abort_word, stop_word, hang_word    words at which the process of a chat engine aborts, is stopped as by SIGSTOP, or
                computes for ever (none); only for an engine in a process of its own
@@ -24,6 +25,7 @@ Their answers are deterministic:
     hold       folder of named pipes (os.mkfifo). The engine waits at the step of a pipe's name, or at the pipe "word"
                before each event, until a writer has opened and closed the pipe (no folder)
     mapped_mb, private_mb, request_mb    figures of ``estimate`` and ``footprint`` (100, 20, 5)
+    detects    transcription has a detector of speech (no)
     languages  language codes of transcription (none: unknown)
     prefix_cache_mb    size of a chat engine's prefix cache after an answer (0)
     idle_mb    MB that the idle work of a batching chat engine adds to its prefix cache, one in each step (0)
@@ -34,6 +36,7 @@ So a file that is cut meanwhile ends the process with SIGBUS, as the weights of 
 
 from __future__ import annotations
 
+import array
 import functools
 import math
 import mmap
@@ -49,8 +52,10 @@ from edgeserve.messages import (
     INPUT_SAMPLE_RATE,
     Audio,
     AudioEvent,
+    DetectRequest,
     SegmentEvent,
     SpeakRequest,
+    SpeechChances,
     TranscribeEvent,
     TranscribeRequest,
     TranscriptEnd,
@@ -58,6 +63,7 @@ from edgeserve.messages import (
 from edgeserve.units import MB
 
 SECOND_BYTES = INPUT_SAMPLE_RATE * 4
+FRAME_BYTES, SWING = 4 * 512, -0.005
 MARK = b"fake"
 ENGLISH = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
@@ -174,8 +180,22 @@ def _map(path: Path) -> mmap.mmap:
 class FakeSpeechToText(FakeEngine):
     """One segment for each second of audio: "1", "2", …; translated "one", "two", … up to "nine".
 
-    Silence, where all samples are zero, gives no segment.
+    Silence, where all samples are zero, gives no segment. With the option ``detects``, it tells speech: frames of 512
+    samples that swing below zero. Its state counts frames.
     """
+
+    @property
+    def detects(self) -> bool:
+        return bool(self.spec.options.get("detects"))
+
+    def detect(self, request: DetectRequest) -> SpeechChances:
+        self._require(Rung.WARM)
+        self._hold("detect")
+        self._fail("detect")
+        sound = request.samples
+        frames = [array.array("f", sound[at : at + FRAME_BYTES]) for at in range(0, len(sound), FRAME_BYTES)]
+        seen = int.from_bytes(request.state) + len(frames)
+        return SpeechChances(tuple(float(min(frame) < SWING) for frame in frames), seen.to_bytes(8))
 
     def languages(self) -> tuple[str, ...]:
         known = self.spec.options.get("languages", ())

@@ -19,6 +19,7 @@ import pytest
 from support.contract import ask
 from support.gates import Clock, CountingGovernor, Mailbox, run
 from support.server import until
+from support.sound import speech
 
 from edgeserve.clients import NOBODY, Client
 from edgeserve.engine import ModelSpec, Rung
@@ -36,9 +37,11 @@ from edgeserve.jobs import Job
 from edgeserve.messages import (
     LONG_CHARS,
     ChatRequest,
+    DetectRequest,
     Event,
     FinishEvent,
     Message,
+    Pcm,
     Request,
     SlotEvent,
     SlotRequest,
@@ -47,6 +50,7 @@ from edgeserve.messages import (
     TextPart,
     TextRequest,
     TokenEvent,
+    TranscribeRequest,
 )
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import LONG_PATIENCE, PATIENCE, Host
@@ -239,6 +243,43 @@ class HostContract:
         assert self.host().slots == 4
         assert self.host(SERIAL).slots == 1
         assert list(self.host().prefetch_files()) == []
+
+    # Speech told from other sounds
+
+    def test_speech_is_told_beside_an_answer_and_without_a_place(self) -> None:
+        gate = self.gate("engine:FakeSpeechToText", "asr", detects=True)
+        gate.preload()
+        word = Pipe(self.folder, "word")
+        asked = Asked(gate, TranscribeRequest(Pcm(speech(1))))
+        with word.reached():
+            found = gate.detect(DetectRequest(speech(1)[:2048] + bytes(2048)))
+            assert found.chances == (1.0, 0.0)
+            assert gate.detect(DetectRequest(bytes(2048), found.state)).state == (3).to_bytes(8)
+            assert (gate.leases, len(gate.work)) == (1, 1)
+        asked.rest()
+
+    def test_a_cold_or_failing_detector_says_so(self) -> None:
+        gate = self.gate("engine:FakeSpeechToText", "asr", detects=True, fail_on="detect")
+        assert gate.host.detects
+        with pytest.raises(EngineFailure, match="is cold"):
+            gate.detect(DetectRequest(bytes(2048)))
+        gate.preload()
+        with pytest.raises(EngineFailure, match="failed on detect"):
+            gate.detect(DetectRequest(bytes(2048)))
+        assert gate.rung is Rung.HOT
+
+    def test_an_engine_without_a_detector_says_so(self) -> None:
+        gate = self.gate("engine:FakeSpeechToText", "asr")
+        assert not gate.host.detects
+        with pytest.raises(NotSupported, match="has no detector"):
+            gate.detect(DetectRequest(bytes(2048)))
+
+    def test_a_detection_is_a_use(self) -> None:
+        gate = self.gate("engine:FakeSpeechToText", "asr", detects=True)
+        gate.preload()
+        self.clock.now += 50
+        gate.detect(DetectRequest(bytes(2048)))
+        assert gate.last_used == self.clock.now
 
     @every
     def test_a_request_of_another_kind_is_refused_and_loads_nothing(self, kind: str) -> None:

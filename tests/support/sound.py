@@ -26,6 +26,11 @@ def silence(seconds: float) -> bytes:
     return bytes(round(seconds * 16_000) * 4)
 
 
+def rattle(seconds: float) -> bytes:
+    """As loud as ``speech``, but never below zero: the fake detector takes it for noise."""
+    return array.array("f", map(abs, array.array("f", speech(seconds)))).tobytes()
+
+
 def pcm24(sound: bytes) -> bytes:
     """The sound as int16 at 24 kHz, by the nearest sample."""
     samples = array.array("f", sound)

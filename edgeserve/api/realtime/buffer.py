@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edgeserve.api.realtime.refusal import Refused
+from edgeserve.messages import DetectRequest, SpeechChances
+from edgeserve.talk.detection import Detection
 from edgeserve.talk.forms import Form, Incoming
 from edgeserve.talk.recorded import MAX_SECONDS, Recorded
 from edgeserve.talk.turns import Mark, Rules, TurnFinder
@@ -16,11 +18,20 @@ SPARE_SECONDS = 0.5
 
 
 class Buffer:
-    """``rules`` of turns; None: nobody looks for turns, and the client commits the sound itself."""
+    """``rules`` of turns; None: nobody looks for turns, and the client commits the sound itself.
 
-    def __init__(self, source: Form, rules: Rules | None) -> None:
+    ``detects``: a detector judges what is speech; without one, loudness does.
+    """
+
+    def __init__(self, source: Form, rules: Rules | None, *, detects: bool = False) -> None:
         self._incoming, self._recorded = Incoming(source), Recorded()
-        self._finder = TurnFinder(rules) if rules else None
+        self._detects = detects
+        self._begin(rules)
+
+    def _begin(self, rules: Rules | None) -> None:
+        """Look for turns by ``rules`` from now on."""
+        self._finder = TurnFinder(rules, self._recorded.end) if rules else None
+        self._detection = Detection(rules.threshold if rules else 0.5, asks=self._detects)
 
     @property
     def speaking(self) -> bool:
@@ -42,12 +53,13 @@ class Buffer:
         """Whether the turn under way must end, because no more of it may be kept."""
         return self.speaking and self._recorded.seconds >= MAX_SECONDS
 
-    def change(self, source: Form, rules: Rules | None) -> None:
-        """Follow new settings. New rules forget the turn under way."""
+    def change(self, source: Form, rules: Rules | None, *, detects: bool = False) -> None:
+        """Follow new settings. New rules, and another way to find speech, forget the turn under way."""
         if source != self._incoming.form:
             self._incoming = Incoming(source)
-        if rules != (self._finder.rules if self._finder else None):
-            self._finder = TurnFinder(rules, self._recorded.end) if rules else None
+        if (rules, detects) != (self._finder.rules if self._finder else None, self._detects):
+            self._detects = detects
+            self._begin(rules)
 
     def pieces(self, sound: bytes) -> Iterator[bytes]:
         """Sound in the client's form, in pieces for ``feed`` of some milliseconds' work each. Raises InvalidRequest."""
@@ -60,12 +72,35 @@ class Buffer:
     def feed(self, piece: bytes) -> list[Mark]:
         """Keep float32 samples at 16 kHz. Returns the news of turns in them."""
         self._recorded.add(piece)
-        return self._finder.feed(piece) if self._finder else []
+        if self._finder is None:
+            return []
+        flags = self._detection.feed(piece, speaking=self._finder.speaking)
+        return self._finder.feed(flags, self._detection.starts)
+
+    @property
+    def waits(self) -> bool:
+        """Whether sound waits for the detector."""
+        return self._finder is not None and self._detection.awake
+
+    @property
+    def waiting_seconds(self) -> float:
+        """Length of the sound that has no verdict."""
+        return self._detection.seconds
+
+    def question(self) -> DetectRequest | None:
+        """As ``Detection.question``."""
+        return self._detection.question() if self._finder else None
+
+    def answer(self, question: DetectRequest, found: SpeechChances | None) -> list[Mark]:
+        """Take the detector's verdict; None: none could be had. Returns the news of turns in it."""
+        flags = self._detection.answer(question, found)
+        return self._finder.feed(flags, self._detection.starts) if self._finder else []
 
     def drop_silence(self) -> None:
         """Drop the sound before a turn that could begin now."""
         if self._finder is not None:
-            self._recorded.drop(self._recorded.end - self._finder.rules.prefix - SPARE_SECONDS)
+            looked_at = self._recorded.end - self._detection.seconds
+            self._recorded.drop(looked_at - self._finder.rules.prefix - SPARE_SECONDS)
 
     def drop(self, until: float) -> None:
         """Drop the sound before a time."""
@@ -96,5 +131,5 @@ class Buffer:
         """Forget the turn under way, but not its sound. Returns the end of the sound that was looked at."""
         if self._finder is None:
             return self._recorded.end
-        self._finder.clear()
+        self._finder.clear(self._detection.skip())
         return self._finder.now

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
@@ -17,11 +18,13 @@ from edgeserve.api.realtime.items import Item
 from edgeserve.api.realtime.pictures import Pictures
 from edgeserve.api.realtime.response import Response
 from edgeserve.api.sound import languages, voices
-from edgeserve.errors import ContextOverflow
+from edgeserve.engine import Rung
+from edgeserve.errors import ContextOverflow, EdgeserveError
 from edgeserve.jobs import CHAT, PICTURES
 from edgeserve.messages import (
     AudioEvent,
     ChatRequest,
+    DetectRequest,
     Event,
     FinishEvent,
     Message,
@@ -29,17 +32,23 @@ from edgeserve.messages import (
     Sampling,
     SegmentEvent,
     SpeakRequest,
+    SpeechChances,
     TextPart,
     TokenEvent,
     ToolCall,
     ToolCallEvent,
     TranscribeRequest,
 )
+from edgeserve.residency.aside import Aside
 from edgeserve.residency.pool import Pool
 from edgeserve.talk.clauses import Clauses
 from edgeserve.talk.first_sounds import FirstSounds
 from edgeserve.talk.forms import Outgoing
 
+log = logging.getLogger("edgeserve.realtime")
+
+DETECTIONS = Aside("detections of speech", threads=2)
+"""Each takes a few milliseconds. A worker that does not answer holds one until it is killed."""
 SHORTENINGS = 8
 """Times that a conversation is halved until it fits into the context."""
 Room = Callable[[], Awaitable[None]]
@@ -63,6 +72,7 @@ class Engines:
         self._first_sounds = first_sounds
         self._salt = salt
         self._clock = clock
+        self._says_why = False
 
     def check(self, config: Config) -> None:
         """Raises ModelNotFound, NotConfigured and InvalidRequest for settings that no served model can follow."""
@@ -92,6 +102,33 @@ class Engines:
         for model in wanted:
             if model in self._pool.gates:
                 self._pool.gates[model].warm_up()
+
+    def detects(self, config: Config) -> bool:
+        """Whether the model that transcribes has a detector of speech. Loudness finds turns without one."""
+        ear = self._ear(config)
+        able = ear in self._pool.gates and self._pool.gates[ear].host.detects
+        if not able and config.rules is not None:
+            self._go_by_loudness(f"{ear} has no detector of speech, as Whisper on ONNX Runtime has with vad = true")
+        return able
+
+    async def detect(self, config: Config, request: DetectRequest) -> SpeechChances | None:
+        """The chances of speech in a sound; None where none can be had now. A cold model is heated for the next."""
+        gate = self._pool.gates.get(self._ear(config))
+        if gate is None or gate.rung is Rung.COLD:
+            if gate is not None:
+                gate.warm_up()
+            return None
+        try:
+            return await DETECTIONS.run(gate.detect, request)
+        except EdgeserveError as error:
+            self._go_by_loudness(error.message)
+            return None
+
+    def _go_by_loudness(self, why: str) -> None:
+        """Say once a session that loudness finds its turns."""
+        if not self._says_why:
+            self._says_why = True
+            log.warning("the turns of a conversation are found by loudness: %s", why)
 
     async def words(self, config: Config, sound: bytes) -> str:
         """The words in a sound. Raises the errors of a lease and of the engine."""

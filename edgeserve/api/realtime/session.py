@@ -20,8 +20,9 @@ from edgeserve.api.realtime.conversation import Conversation
 from edgeserve.api.realtime.items import Item, read_item
 from edgeserve.api.realtime.refusal import words
 from edgeserve.api.realtime.response import Response
-from edgeserve.api.realtime.work import Draft, Settle, Undraft, Warm, Work
+from edgeserve.api.realtime.work import Detect, Draft, Settle, Undraft, Warm, Work
 from edgeserve.errors import EdgeserveError, InvalidRequest
+from edgeserve.messages import DetectRequest, SpeechChances
 from edgeserve.talk import ending
 from edgeserve.talk.turns import Mark
 
@@ -33,7 +34,8 @@ def new_id(kind: str) -> str:
 class Session:
     """One session. ``out`` collects events, ``work`` what is to be done, both in order; the owner takes them out.
 
-    ``check`` raises for settings that the served models cannot follow.
+    ``check`` raises for settings that the served models cannot follow. ``detects`` says whether the model that
+    transcribes has a detector of speech.
     """
 
     def __init__(
@@ -42,11 +44,12 @@ class Session:
         limits: Limits,
         check: Callable[[Config], None] = lambda config: None,
         make_id: Callable[[str], str] = new_id,
+        detects: Callable[[Config], bool] = lambda config: False,
     ) -> None:
         self.out: list[dict[str, Any]] = []
         self.work: list[Work] = []
         self.conversation = Conversation(self._tell)
-        self._limits, self._check, self._id = limits, check, make_id
+        self._limits, self._check, self._id, self._detects = limits, check, make_id, detects
         self._name = make_id("sess")
         self._answers = Answers(self.conversation, self._tell, self.work, make_id)
         self._turn = ""
@@ -54,7 +57,7 @@ class Session:
         self._answered: set[str] = set()
         """Items whose words begin an answer."""
         self._config = config
-        self.buffer = Buffer(config.source, config.rules)
+        self.buffer = Buffer(config.source, config.rules, detects=detects(config))
 
     @property
     def config(self) -> Config:
@@ -111,11 +114,18 @@ class Session:
         """More sound of the user: float32 at 16 kHz."""
         for mark in self.buffer.feed(piece):
             self._mark(mark)
+        if self.buffer.waits:
+            self.work.append(Detect())
         if self.buffer.full:
             self._stopped(self.buffer.cut())
         elif not self.speaking:
             self.buffer.drop_silence()
             self._look_at_silence()
+
+    def detected(self, question: DetectRequest, found: SpeechChances | None) -> None:
+        """The detector's verdict on the buffer's ``question``; None: none could be had."""
+        for mark in self.buffer.answer(question, found):
+            self._mark(mark)
 
     def drafted(self, text: str) -> None:
         """The words of the draft. They may end the turn."""
@@ -175,12 +185,11 @@ class Session:
         self._tell(command.type.replace(".update", ".updated"), session=self._written())
 
     def _change(self, config: Config) -> None:
-        old, self._config = self._config, config
-        if old.rules != config.rules:
-            if self.speaking:
-                self.work.append(Undraft())
+        self._config, spoke = config, self.speaking
+        self.buffer.change(config.source, config.rules, detects=self._detects(config))
+        if spoke and not self.speaking:
+            self.work.append(Undraft())
             self._turn = ""
-        self.buffer.change(config.source, config.rules)
 
     # Turns of the user
 

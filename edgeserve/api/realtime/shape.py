@@ -44,7 +44,7 @@ class Detection(Record):
     """``turn_detection``."""
 
     type = Enum("server_vad: silence ends a turn; semantic_vad: words do", ("server_vad", "semantic_vad"))
-    threshold = Number("accepted; the gate follows the noise of the room", 0, 1, default=0.5)
+    threshold = Number("probability from which a sound is speech; higher asks for clearer speech", 0, 1, default=0.5)
     prefix_padding_ms = Integer("sound kept before speech", 0, 5_000, default=300)
     silence_duration_ms = Integer("silence that ends a turn", 100, 10_000, default=500)
     idle_timeout_ms = Integer("silence after an answer, after which the model speaks again", 1_000, 120_000)
@@ -55,8 +55,9 @@ class Detection(Record):
     def rules(self) -> turns.Rules:
         prefix = self.prefix_padding_ms / 1000
         if self.type == "semantic_vad":
-            return turns.Rules(ending.PAUSES[self.eagerness], prefix, semantic=True)
-        return turns.Rules(self.silence_duration_ms / 1000, prefix)
+            pause = ending.LEAST_PAUSES[self.eagerness]
+            return turns.Rules(ending.PAUSES[self.eagerness], prefix, semantic=True, pause=pause)
+        return turns.Rules(self.silence_duration_ms / 1000, prefix, self.threshold)
 
 
 class Input(Record):

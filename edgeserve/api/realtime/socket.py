@@ -71,8 +71,8 @@ async def _serve(socket: WebSocket, state: State, place: Place) -> None:
     config = Config.new(limits, query.text("model", limit=NAME_CHARS), transcription=listens)
     engines = Engines(state.pool, Pictures(state), state.first_sounds, cache_salt.salt(socket, ""))
     engines.check(config)
-    talk = Talk(socket, Session(config, limits, engines.check), engines, place, Pace(state.sound_turns))
-    await talk.run()
+    session = Session(config, limits, engines.check, detects=engines.detects)
+    await Talk(socket, session, engines, place, Pace(state.sound_turns)).run()
 
 
 class Talk:

@@ -13,7 +13,7 @@ from edgeserve.api.realtime.outbox import Outbox
 from edgeserve.api.realtime.refusal import words
 from edgeserve.api.realtime.response import Response
 from edgeserve.api.realtime.session import Session
-from edgeserve.api.realtime.work import Answer, Draft, Settle, Stop, Undraft, Warm, Work
+from edgeserve.api.realtime.work import Answer, Detect, Draft, Settle, Stop, Undraft, Warm, Work
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import FinishEvent
 from edgeserve.talk.forms import Form, Incoming
@@ -26,6 +26,9 @@ MAX_SETTLING = 8
 """Sounds of one session that wait for their words. The client waits, too."""
 MAX_SETTLING_BYTES = 8 << 20
 """Bytes of these sounds: two minutes."""
+
+MAX_WAITING_SECONDS = 1.0
+"""Seconds of sound that wait for a detector that is asked. A client may send faster than it speaks."""
 
 
 class Tasks:
@@ -43,6 +46,7 @@ class Tasks:
         self._session, self._engines, self._place = session, engines, place
         self._pace, self._follow, self._outbox = pace, follow, outbox
         self._draft: asyncio.Task[str] | None = None
+        self._detecting: asyncio.Task[None] | None = None
         self._settling: dict[asyncio.Task[None], int] = {}
         """Tasks that find words, in the order of their items, with the bytes of their sounds."""
         self._answers: list[asyncio.Task[None]] = []
@@ -68,14 +72,16 @@ class Tasks:
 
     async def end(self) -> None:
         """Cancel the work, and wait until it has let go of its engines."""
-        tasks = [one for one in (self._draft, *self._answers, *self._settling) if one is not None]
+        tasks = [one for one in (self._draft, self._detecting, *self._answers, *self._settling) if one is not None]
         for one in tasks:
             one.cancel()
         if tasks:
             await asyncio.wait(tasks)
 
     async def room(self) -> None:
-        """Wait while too many sounds wait for their words."""
+        """Wait while too many sounds wait for their words, or too much sound for the detector."""
+        if self._detecting is not None and self._session.buffer.waiting_seconds > MAX_WAITING_SECONDS:
+            await asyncio.wait([self._detecting])
         while len(self._settling) > MAX_SETTLING or sum(self._settling.values()) > MAX_SETTLING_BYTES:
             await asyncio.wait(self._settling, return_when=asyncio.FIRST_COMPLETED)
 
@@ -83,6 +89,9 @@ class Tasks:
         match work:
             case Warm():
                 self._engines.warm(self._session.config)
+            case Detect():
+                if self._detecting is None or self._detecting.done():
+                    self._detecting = self._start(self._detected())
             case Draft():
                 self._drop_draft()
                 self._draft = self._start(self._drafted(work.sound))
@@ -124,6 +133,15 @@ class Tasks:
         if self._draft is not None:
             self._draft.cancel()
             self._draft = None
+
+    async def _detected(self) -> None:
+        """Ask the detector as long as sound waits for it. Where it gives no verdict, the next sound asks again."""
+        while (question := self._session.buffer.question()) is not None:
+            found = await self._engines.detect(self._session.config, question)
+            self._session.detected(question, found)
+            self._follow()
+            if found is None:
+                return
 
     async def _drafted(self, sound: bytes) -> str:
         text = await self._engines.words(self._session.config, sound)

@@ -15,6 +15,11 @@ class Warm:
 
 
 @dataclass(frozen=True, slots=True)
+class Detect:
+    """Sound waits for the detector of speech."""
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """The turn may be over: find its words ahead."""
 
@@ -54,4 +59,4 @@ class Stop:
     response: Response
 
 
-Work = Warm | Draft | Undraft | Settle | Answer | Stop
+Work = Warm | Detect | Draft | Undraft | Settle | Answer | Stop

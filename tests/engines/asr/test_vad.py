@@ -13,7 +13,8 @@ from support.speech import SENTENCES, spoken
 from edgeserve.engines.asr.segments import FRAME
 from edgeserve.engines.asr.vad import TURN_FRAMES, Listener, Vad
 from edgeserve.engines.asr.whisper import transcribe
-from edgeserve.errors import EngineFailure
+from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.messages import DetectRequest
 
 RATE = 16_000
 PAUSE = numpy.zeros(4 * RATE, numpy.float32)
@@ -70,6 +71,24 @@ def test_others_have_their_turn_in_a_long_silence(vad: Vad) -> None:
     """Two hours of silence took 20 s of an engine that other transcriptions wait for."""
     silence = numpy.zeros(5 * TURN_FRAMES * FRAME // 2, numpy.float32)
     assert list(vad.stretches(pieces(silence, 10 * RATE), transcribe.SPEECH)) == [None, None]
+
+
+def test_pieces_with_the_state_between_them_have_the_chances_of_the_whole(vad: Vad, talk: Any) -> None:
+    whole = talk[: 300 * FRAME]
+    expected = Listener(vad._session).chances(whole)
+    found: list[float] = []
+    state = b""
+    for piece in pieces(whole, 7 * FRAME):
+        answer = vad.detect(DetectRequest(piece.tobytes(), state))
+        found, state = [*found, *answer.chances], answer.state
+    assert found == pytest.approx(expected, abs=1e-5)
+    assert max(found) > 0.9
+
+
+@pytest.mark.parametrize(("samples", "state"), [(bytes(100), b""), (bytes(4 * FRAME), bytes(12))])
+def test_samples_and_states_of_another_length_are_refused(vad: Vad, samples: bytes, state: bytes) -> None:
+    with pytest.raises(InvalidRequest, match="no whole frames"):
+        vad.detect(DetectRequest(samples, state))
 
 
 def test_another_graph_is_an_engine_failure(tmp_path: Path) -> None:

@@ -20,20 +20,25 @@ from edgeserve.api.limits import Limits
 from edgeserve.api.realtime import buffer, commands
 from edgeserve.api.realtime.config import Config
 from edgeserve.api.realtime.session import Session
-from edgeserve.api.realtime.work import Answer, Draft, Settle, Stop, Undraft, Warm
+from edgeserve.api.realtime.work import Answer, Detect, Draft, Settle, Stop, Undraft, Warm
 from edgeserve.errors import EdgeserveError, EngineFailure, InvalidRequest
-from edgeserve.messages import FinishEvent, ToolCall
+from edgeserve.messages import FinishEvent, SpeechChances, ToolCall
+from edgeserve.talk.detection import FRAME_BYTES
 from edgeserve.talk.forms import FORMS
 
 
 class Client:
     """A session with the client's and the engines' side of it."""
 
-    def __init__(self, **change: Any) -> None:
+    def __init__(self, *, detects: bool = False, **change: Any) -> None:
         numbers = itertools.count(1)
+        self.able = detects
         config = Config.new(Limits())
         self.session = Session(
-            config.changed(change, Limits()), Limits(), make_id=lambda kind: f"{kind}_{next(numbers)}"
+            config.changed(change, Limits()),
+            Limits(),
+            make_id=lambda kind: f"{kind}_{next(numbers)}",
+            detects=lambda config: self.able,
         )
         self.session.begin()
 
@@ -98,6 +103,68 @@ def test_noise_without_words_is_not_answered() -> None:
     assert client.work(Answer) == []
 
 
+def judged(client: Client, chance: float) -> list[str]:
+    """Types of the events after a verdict on the sound that waits: the same for all its frames."""
+    start = len(client.session.out)
+    question = client.session.buffer.question()
+    assert question is not None
+    frames = len(question.samples) // FRAME_BYTES
+    client.session.detected(question, SpeechChances((chance,) * frames, b"state"))
+    return [one["type"] for one in client.session.out[start:]]
+
+
+def test_a_detector_begins_and_ends_turns() -> None:
+    client = Client(detects=True)
+    assert client.hear(silence(0.5), speech(1)) == []
+    assert client.work(Detect)
+    assert judged(client, 0.9) == SPOKEN[:1]
+    assert client.hear(speech(1)) == []
+    assert judged(client, 0.1) == SPOKEN[1:]
+    start, stop = (next(one for one in client.session.out if one["type"] == kind) for kind in SPOKEN[:2])
+    assert (start["audio_start_ms"], stop["audio_end_ms"]) == (0, pytest.approx(2016, abs=33))
+
+
+def test_sound_that_a_detector_takes_for_noise_is_no_turn() -> None:
+    client = Client(detects=True)
+    for _ in range(3):
+        client.hear(speech(1))
+        assert judged(client, 0.1) == []
+    assert client.work(Warm) == []
+
+
+def test_the_threshold_is_the_clients() -> None:
+    for threshold, begins in ((0.3, True), (0.9, False)):
+        client = Client(detects=True, audio=turn(type="server_vad", threshold=threshold))
+        client.hear(speech(1))
+        assert (judged(client, 0.6) == SPOKEN[:1]) is begins
+
+
+def test_a_turn_keeps_its_first_sound_while_the_detector_opens() -> None:
+    client = Client(detects=True)
+    client.hear(silence(1), speech(1.5))
+    assert judged(client, 0.9) == SPOKEN[:1]
+    assert client.session.buffer.seconds == pytest.approx(1.5 + 10 * 0.032 + 0.3, abs=0.1)
+
+
+def test_another_model_without_a_detector_forgets_the_turn() -> None:
+    client = Client(detects=True)
+    client.hear(speech(1))
+    judged(client, 0.9)
+    client.able = False
+    client.send("session.update", session={})
+    assert not client.session.speaking
+    assert client.work(Undraft)
+    assert client.hear(silence(0.5), speech(1)) == SPOKEN[:1]
+
+
+def test_a_commit_by_hand_takes_the_sound_that_waits() -> None:
+    client = Client(detects=True)
+    client.hear(speech(1))
+    assert client.send("input_audio_buffer.commit") == COMMITTED
+    assert len(client.work(Settle)[0].sound) == pytest.approx(64_000, abs=2_048)
+    assert not client.session.buffer.waits
+
+
 def test_a_turn_that_goes_on_drops_its_draft() -> None:
     client = Client()
     client.hear(speech(1), silence(0.3), speech(1), silence(1))
@@ -110,6 +177,8 @@ def test_words_end_a_semantic_turn_early() -> None:
     client.session.drafted("I would like to")
     assert client.work(Settle) == []
     client.session.drafted("What time is it?")
+    assert client.work(Settle) == []
+    client.hear(silence(0.5))
     assert client.work(Settle)[0].drafted
 
 

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from support.gates import engine_of
 from support.server import Running, fake_pool, serving, until
-from support.sound import pcm24, silence, speech
+from support.sound import pcm24, rattle, silence, speech
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
+
+from edgeserve.engine import Rung
 
 PATH = "/v1/realtime"
 END = "response.done"
@@ -62,6 +64,33 @@ def kinds(events: list[Any]) -> list[str]:
         if not found or found[-1] != event["type"]:
             found.append(event["type"])
     return found
+
+
+def test_noise_opens_no_turn_where_a_detector_listens(caplog: pytest.LogCaptureFixture) -> None:
+    """The noise is loud before the speech is; the detector's model is cold at first."""
+    with serving(fake_pool(["llm", "asr", "tts"], detects=True)) as running, dial(running) as socket:
+        told(socket)
+        say(socket, rattle(0.1))  # wakes the detector, whose model opens
+        until(lambda: running.pool.gates["asr"].rung is Rung.HOT)
+        say(socket, rattle(5) + silence(2) + speech(1) + silence(1))
+        first, second = until_told(socket, "input_audio_buffer.speech_stopped")
+        assert first["audio_start_ms"] == pytest.approx(6_800, abs=150)
+        assert second["audio_end_ms"] == pytest.approx(8_600, abs=150)
+    assert "found by loudness" not in caplog.text
+
+
+def test_a_session_without_a_detector_says_so_once(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    with dial(running) as socket:
+        send(socket, "session.update", session={"instructions": "Be kind."})
+        until_told(socket, "session.updated")
+    assert caplog.text.count("the turns of a conversation are found by loudness: asr has no detector") == 1
+
+
+def test_loudness_takes_over_from_a_detector_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+    with serving(fake_pool(["llm", "asr", "tts"], detects=True, fail_on="detect")) as running, dial(running) as socket:
+        say(socket, silence(0.5) + speech(4) + silence(4))
+        assert kinds(until_told(socket, "input_audio_buffer.speech_stopped"))[1] == "input_audio_buffer.speech_started"
+    assert caplog.text.count("found by loudness: fake-asr failed on detect") == 1
 
 
 OPENING = ["response.created", "response.output_item.added", "conversation.item.added", "response.content_part.added"]
