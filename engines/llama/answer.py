@@ -51,6 +51,32 @@ class Prompt:
         return PromptEvent(self.tokens, self.cached, max(0, computed))
 
 
+class Progress:
+    """Tells how much of a prompt was read, each time that more of it was."""
+
+    def __init__(self, prompt: Prompt, request: ChatRequest) -> None:
+        self._prompt, self._told = prompt, 0
+        self._wanted = request.count == "each"
+
+    def news(self) -> Sequence[PromptEvent]:
+        """The next event. None after that of the whole prompt."""
+        read, whole = self._prompt.read, self._prompt.tokens - self._prompt.cached
+        if not self._wanted or not self._told < read.computed_tokens:
+            return ()
+        self._told, self._wanted = read.computed_tokens, read.computed_tokens < whole
+        return (read,)
+
+
+def held(slot: Slot, events: Sequence[ChatEvent]) -> Iterator[ChatEvent]:
+    """Events that come while tokens of the slot are pending. The batch decodes none of them before the last is taken.
+
+    A slow reader pauses the answer behind an event, and later steps would overwrite the logits of its slot.
+    """
+    slot.held = True
+    yield from events
+    slot.held = False
+
+
 class Wording:
     """Turns the tokens of an answer into events.
 
@@ -103,7 +129,7 @@ def answer(
     wording = Wording(context.model, request, _thoughts(prompt, request))
     picker = Picker(context, sampler, request.logprobs, background, guesses=batch.drafts.longest > 0)
     drafter = batch.drafts.writer([*slot.tokens, *slot.pending])
-    over = False
+    progress, over = Progress(prompt, request), False
     while not over:
         if cancel.is_set():
             return
@@ -113,16 +139,18 @@ def answer(
             break
         if slot.output is None:
             yield None
-            if request.count == "each" and not wording.said:
-                yield prompt.read
+            if slot.output is None:
+                yield from held(slot, progress.news())
             continue
+        read = progress.news()
         if not limit:
+            yield from read
             break  # the prompt was read, and that is all
         picks = yield from picker.pick(slot)
         events, taken, over = _take(wording, picks, limit, context.size - slot.cells + len(slot.draft))
         # All of this before the first event: a slow reader pauses the answer there, and other answers go on.
         batch.settle(slot, taken[: len(picks.found)][:-1])
-        yield from _merged(events)
+        yield from (*read, *_merged(events))
         if not over:
             _go_on(batch, slot, picks, taken, drafter)
     yield from wording.finish(prompt)

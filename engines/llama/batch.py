@@ -99,7 +99,7 @@ class Batch:
     def give_back(self, slot: Slot) -> None:
         """Free the slot after its answer. Its KV cache stays, unless the slot is opaque."""
         self.settle(slot, ())
-        slot.busy, slot.pending, slot.job, slot.guess = False, [], None, None
+        slot.busy, slot.held, slot.pending, slot.job, slot.guess = False, False, [], None, None
         self.starved = False
         for one in self._slots:
             one.preempted = False

@@ -13,7 +13,7 @@ from edgeserve.engine import Cancel
 from edgeserve.engines.grammar.gbnf import Gbnf
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.adapters import Active, active
-from edgeserve.engines.llama.answer import Prompt, answer
+from edgeserve.engines.llama.answer import Prompt, answer, held
 from edgeserve.engines.llama.background import Background, following, writing
 from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.calls import with_calls
@@ -196,7 +196,7 @@ class LlamaChat(LlamaLadder):
             background.slots = 1
             taken.callback(self._done, batch, prompt)
             if request.count:
-                yield PromptEvent(prompt.tokens, prompt.cached)
+                yield from held(prompt.slot, [PromptEvent(prompt.tokens, prompt.cached)])
             yield from self._feed(batch, prompt, cancel)
             if request.context is not None:
                 limit = min(limit, request.context - prompt.tokens)

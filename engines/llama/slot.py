@@ -34,6 +34,7 @@ class Slot:
     opaque     its cells hold pictures or texts to embed, so it has no prefix to share
     full       the context has no room for its next token
     preempted  it goes on, or starts over, when another answer has ended
+    held       its answer waits for its reader before tokens are decoded
     """
 
     def __init__(self, sequence: int) -> None:
@@ -56,7 +57,7 @@ class Slot:
         self.position = self.cells = 0
         self.job: Callable[[], None] | None = None
         self.error: EdgeserveError | None = None
-        self.opaque = self.full = self.preempted = False
+        self.opaque = self.full = self.preempted = self.held = False
 
     def hold(self, tokens: Sequence[int]) -> None:
         """Note that the KV cache holds exactly these tokens."""
@@ -70,7 +71,7 @@ class Slot:
     @property
     def waiting(self) -> bool:
         """Whether the next call can decode tokens of it."""
-        return bool(self.pending) and not self.full and not self.preempted
+        return bool(self.pending) and not self.full and not self.preempted and not self.held
 
     @property
     def idle(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from support.counting import CountingContext
 
 from edgeserve.engine import Cancel
-from edgeserve.engines.llama.answer import Prompt, answer
+from edgeserve.engines.llama.answer import Prompt, answer, held
 from edgeserve.engines.llama.background import Background
 from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.cache import PrefixCache
@@ -20,7 +20,7 @@ from edgeserve.engines.llama.context import Item
 from edgeserve.engines.llama.draft_model import DraftModel
 from edgeserve.engines.llama.drafts import Drafts
 from edgeserve.engines.llama.forced import NOTHING, Ahead
-from edgeserve.messages import ChatEvent, ChatRequest
+from edgeserve.messages import ChatEvent, ChatRequest, PromptEvent
 
 PIECES = (b"", b"a", b"b", b"ab", b" ", b"\xc3", b"\xa4", b"<think>", b"</think>", b"c")
 """The tokens by number; the first ends an answer."""
@@ -124,6 +124,8 @@ def spell(
     background = Background(lambda: batch.busy)
     background.slots = 1
     try:
+        if request.count:
+            yield from held(slot, [PromptEvent(len(tokens), cached)])
         yield from answer(batch, Prompt(slot, len(tokens), cached), request, sampler, limit, cancel, background)
     finally:
         batch.give_back(slot)

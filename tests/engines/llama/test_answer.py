@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Generator, Sequence
 from typing import Any
@@ -15,9 +16,10 @@ from support.together import text_of
 
 from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.drafts import Drafts
-from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, ReasoningEvent, TokenEvent
+from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, PromptEvent, ReasoningEvent, TokenEvent
 
 LONGEST = 6
+END: Any = object()
 PROMPTS = some.lists(some.integers(1, len(PIECES) - 1), min_size=1, max_size=20)
 STOPS = some.lists(some.sampled_from(["ab", "ba", "aba", "c ", "ä", "bb"]), max_size=2).map(tuple)
 
@@ -39,6 +41,28 @@ def drive(batch: Batch, runs: Sequence[Generator[ChatEvent | None, None, None]])
                 told[number].append(event)
             else:
                 under_way.remove(number)
+        batch.step()
+    return told
+
+
+def drive_slowly(
+    batch: Batch, runs: Sequence[Generator[ChatEvent | None, None, None]], dice: random.Random
+) -> list[list[ChatEvent]]:
+    """As ``drive``, but behind any event an answer may pause for some steps of the others."""
+    told: list[list[ChatEvent]] = [[] for _ in runs]
+    pauses = [0] * len(runs)
+    under_way = list(range(len(runs)))
+    while under_way:
+        for number in tuple(under_way):
+            pauses[number] -= 1
+            while pauses[number] <= 0:
+                event = next(runs[number], END)
+                if event is END:
+                    under_way.remove(number)
+                if event is None or event is END:
+                    break
+                told[number].append(event)
+                pauses[number] = dice.choice([0, 0, 1, 2, 5])
         batch.step()
     return told
 
@@ -156,6 +180,31 @@ def test_answers_beside_each_other_say_what_each_says_alone(
         else:
             assert text.startswith(said(events)[0].removesuffix("�"))
     assert all(slot.cells == len(slot.tokens) and not slot.draft for slot in batch.slots)
+
+
+@examples(80)
+@given(
+    some.lists(some.tuples(PROMPTS, some.integers(0, 99), some.integers(0, 20)), min_size=2, max_size=4),
+    some.sampled_from([60, 600]),
+    some.booleans(),
+    some.randoms(use_true_random=False),
+)
+def test_an_answer_that_pauses_behind_an_event_goes_on_from_its_own_logits(
+    asked: list[tuple[list[int], int, int]], size: int, constrained: bool, dice: random.Random
+) -> None:
+    """Its prompt, too: the steps of the other answers overwrite the logits of whatever they decode of it."""
+    request = ChatRequest(prompt="x", count="each")
+    alone = [one(None, prompt, request, seed, 0.1, limit=limit)[0] for prompt, seed, limit in asked]
+    batch, _ = spelling_batch(size, len(asked), Eager(LONGEST))
+    runs = [
+        spell(batch, prompt, request, DiceSampler(seed, 0.1, constrained=constrained), limit, threading.Event())
+        for prompt, seed, limit in asked
+    ]
+    for events, (text, _, _), (prompt, _, _) in zip(drive_slowly(batch, runs, dice), alone, asked, strict=True):
+        assert text.startswith(said(events)[0].removesuffix("�"))
+        read = [event.computed_tokens for event in events if isinstance(event, PromptEvent)]
+        assert read == sorted(set(read)), "each event tells more than the one before"
+        assert read[-1] == len(prompt)
 
 
 @examples(40)
