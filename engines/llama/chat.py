@@ -206,7 +206,7 @@ class LlamaChat(LlamaLadder):
 
     @contextlib.contextmanager
     def _explain_overflow(self, limit: int) -> Iterator[None]:
-        """Say so when a prompt overflows ``limit`` tokens only because memory is short: DoesNotFit.
+        """Say so when a prompt overflows ``limit`` tokens only because memory is short, and not by its own wish: DoesNotFit.
 
         A context of automatic size promises its first tokens alone: beyond them the error stays the client's.
         """
@@ -215,7 +215,7 @@ class LlamaChat(LlamaLadder):
         except ContextOverflow as error:
             trained = self._read_shape().trained_context
             full, now = context_size(self._configured, trained), context_size(self.options, trained)
-            if full == now or limit >= full:
+            if full == now or not now <= limit < full:
                 raise
             if not self._configured.context and now >= DEFAULT_CONTEXT:
                 text = f"{error}. Memory has room for {now} of {full} tokens: for more, set context in models.toml"

@@ -39,7 +39,7 @@ class Slot:
 
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
-        self.busy = False
+        self.busy = self.held = False
         self.used = 0
         self.salt = ""
         self.adapters: Active = ()
@@ -57,7 +57,7 @@ class Slot:
         self.position = self.cells = 0
         self.job: Callable[[], None] | None = None
         self.error: EdgeserveError | None = None
-        self.opaque = self.full = self.preempted = self.held = False
+        self.opaque = self.full = self.preempted = False
 
     def hold(self, tokens: Sequence[int]) -> None:
         """Note that the KV cache holds exactly these tokens."""

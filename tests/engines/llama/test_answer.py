@@ -62,7 +62,7 @@ def drive_slowly(
                 if event is None or event is END:
                     break
                 told[number].append(event)
-                pauses[number] = dice.choice([0, 0, 1, 2, 5])
+                pauses[number] = dice.choice([0, 0, 1, 2, 5, 30])
         batch.step()
     return told
 

@@ -425,3 +425,21 @@ def test_every_token_that_an_answer_reads_was_decoded_with_its_adapters(
             batch.step()
         else:
             list(batch.idle_work())
+
+
+def test_a_prompt_is_held_for_its_reader_also_when_it_starts_over() -> None:
+    batch, _ = batch_of(size=60)
+    first, _ = batch.take(prompt(1, 30))
+    held, _ = batch.take(prompt(2, 25))
+    decode(batch, held)
+    held.held = True
+    while not held.preempted:
+        batch.push(first, 1)
+        batch.step()
+    batch.give_back(first)
+    assert not held.preempted
+    batch.step()
+    assert held.output is None, "later steps would overwrite its logits"
+    held.held = False
+    batch.step()
+    assert held.output is not None

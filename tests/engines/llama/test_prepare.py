@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 import threading
@@ -240,6 +241,8 @@ def test_a_context_that_shrank_meanwhile_is_looked_at_again(make: MAKE) -> None:
         next(engine.run(prompt, threading.Event(), ready[0]))
     with pytest.raises(DoesNotFit, match=f"the context holds {now}.*reduced from {size}"):
         engine.prepare(prompt)
+    with pytest.raises(ContextOverflow, match="the context holds 50"):  # which the request asked for
+        engine.prepare(dataclasses.replace(prompt, context=50))
     with pytest.raises(ContextOverflow, match=f"input 0 is {size - 9} tokens long; the context holds {now}"):
         next(engine.run(texts, threading.Event(), ready[1]))
     engine.park()
