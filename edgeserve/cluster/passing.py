@@ -7,10 +7,10 @@ import contextlib
 import functools
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgeserve.api import failures
 from edgeserve.api.bodies import Bodies, Body
@@ -23,8 +23,6 @@ from edgeserve.errors import EdgeserveError
 if TYPE_CHECKING:
     import httpx
 
-Content = bytes | AsyncIterator[bytes]
-"""A whole body, which can be sent again, or one that passes as it comes."""
 LIMITS = Limits()
 Lease = Callable[[Question], AbstractAsyncContextManager[str]]
 """A place at a node for one request: its address. Raises Busy where no node takes requests."""
@@ -61,6 +59,35 @@ class ClientGone(Exception):
     """The client closed its connection."""
 
 
+class Stream:
+    """A body that passes as it comes. Only its beginning is kept. ``ended`` once the client has sent all of it."""
+
+    def __init__(self, beginning: Beginning, body: Body, receive: Receive) -> None:
+        self.ended = asyncio.Event()
+        self._beginning, self._body, self._receive = beginning, body, receive
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Raises ClientGone, RequestTimeout and Busy."""
+        yield self._beginning.data
+        while not self._body.whole:
+            message = await self._body.next(self._receive)
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            piece = message.get("body", b"")
+            yield piece
+            self._body.hold(-len(piece))  # the node has taken it
+        self.ended.set()
+
+    async def left(self) -> None:
+        """Wait until the client goes, behind the end of its body."""
+        await self.ended.wait()
+        await _disconnect(self._receive)
+
+
+Content = bytes | Stream
+"""A whole body, which can be sent again, or one that passes as it comes."""
+
+
 class Passing:
     """Passes requests on, each within a lease. ``key``: the key of the cluster.
 
@@ -90,7 +117,7 @@ class Passing:
                 if len(beginning.data) <= SMALL
                 else await asyncio.to_thread(read_question, *asked)
             )
-            content = beginning.data if beginning.whole else _streamed(beginning, body, receive)
+            content = beginning.data if beginning.whole else Stream(beginning, body, receive)
             await self._try(question, scope, content, receive, send)
         except ClientGone:
             return
@@ -136,9 +163,7 @@ class Passing:
         headers = [(name, value) for name, value in scope["headers"] if name not in HOP_BY_HOP]
         request = self._client.build_request(scope["method"], address, headers=headers, content=content)
         sent = asyncio.ensure_future(self._client.send(request, stream=True))
-        if not isinstance(content, bytes):
-            return await sent
-        return await _unless_gone(sent, receive)
+        return await _unless_gone(sent, _disconnect(receive) if isinstance(content, bytes) else content.left())
 
 
 async def read_beginning(hear: Receive, most: int) -> Beginning:
@@ -154,21 +179,9 @@ async def read_beginning(hear: Receive, most: int) -> Beginning:
     return Beginning(bytes(data), False)
 
 
-async def _streamed(beginning: Beginning, body: Body, receive: Receive) -> AsyncIterator[bytes]:
-    """The whole body. Only its beginning is kept. Raises ClientGone, RequestTimeout and Busy."""
-    yield beginning.data
-    while not body.whole:
-        message = await body.next(receive)
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        piece = message.get("body", b"")
-        yield piece
-        body.hold(-len(piece))  # the node has taken it
-
-
-async def _unless_gone(sent: asyncio.Future[httpx.Response], receive: Receive) -> httpx.Response:
-    """The answer's beginning. A client that goes first ends the request at the node."""
-    gone = asyncio.ensure_future(_disconnect(receive))
+async def _unless_gone(sent: asyncio.Future[httpx.Response], left: Coroutine[Any, Any, None]) -> httpx.Response:
+    """The answer's beginning. A client that goes first ends the request at the node. ``left`` waits for that."""
+    gone = asyncio.ensure_future(left)
     try:
         await asyncio.wait((sent, gone), return_when=asyncio.FIRST_COMPLETED)
         if not sent.done():

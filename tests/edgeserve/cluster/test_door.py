@@ -139,6 +139,21 @@ def test_a_client_that_goes_before_the_answer_begins_ends_it_too(client: httpx.C
         until(lambda: (pool.gates["llm"].leases, leases.open) == (0, 0), 30)
 
 
+def test_a_client_that_goes_behind_its_upload_ends_the_answer_too(client: httpx.Client) -> None:
+    over = threading.Event()
+
+    def listens(connection: socket.socket) -> None:
+        while connection.recv(1 << 16):
+            pass
+        over.set()
+
+    with rude(listens) as node, door(leases := Leases([node])) as url:
+        with pytest.raises(httpx.TimeoutException):
+            client.post(f"{url}/v1/audio/transcriptions", files={"file": ("a.wav", bytes(1 << 18))}, timeout=1)
+        assert over.wait(30)
+        until(lambda: leases.open == 0, 30)
+
+
 def test_a_websocket_whose_client_goes_ends_at_the_node(node: Running) -> None:
     with door(leases := Leases([node.url])) as url:
         with connect(f"{url.replace('http', 'ws', 1)}/v1/transcribe/live") as live:
