@@ -206,7 +206,7 @@ class LlamaChat(LlamaLadder):
 
     @contextlib.contextmanager
     def _explain_overflow(self, limit: int) -> Iterator[None]:
-        """Say so when a prompt overflows ``limit`` tokens only because memory is short, not by its own wish: DoesNotFit.
+        """Say so when a prompt overflows ``limit`` tokens for lack of memory, not by its own wish: DoesNotFit.
 
         A context of automatic size promises its first tokens alone: beyond them the error stays the client's.
         """
