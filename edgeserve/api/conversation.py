@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -81,27 +83,41 @@ WAYS: tuple[dict[str, Any], ...] = (
 
 
 class OpenCalls:
-    """Calls of past messages that no result has answered yet, in their order."""
+    """Calls of past messages that no result has answered yet, in their order.
+
+    A look-up takes the same time however many calls there are: one request may hold ten thousand.
+    """
 
     def __init__(self) -> None:
-        self._calls: list[ToolCall] = []
+        self._open: dict[int, str] = {}
+        """Ids of the calls by their number."""
+        self._all: deque[int] = deque()
+        self._by_id: dict[str, deque[int]] = defaultdict(deque)
+        self._by_name: dict[str, deque[int]] = defaultdict(deque)
+        self._numbers = itertools.count()
         self._made = 0
 
-    def add(self, calls: tuple[ToolCall, ...]) -> None:
-        self._calls += calls
+    def add(self, calls: Iterable[ToolCall]) -> None:
+        for call in calls:
+            number = next(self._numbers)
+            self._open[number] = call.id
+            for line in (self._all, self._by_id[call.id], self._by_name[call.name]):
+                line.append(number)
 
-    def answered(self, call_id: str, name: str) -> str:
+    def answered(self, call_id: str, name: str, *, guess: bool = False) -> str:
         """The id of the call that a result answers: the given one, else the oldest open call, of ``name`` if one is.
 
-        Empty where no call is open.
+        ``guess``: also where no open call has the given id. Returns ``call_id`` where none is found.
         """
-        named = (one for one in self._calls if one.name == name)
-        given = (one for one in self._calls if one.id == call_id)
-        call = next(given, None) if call_id else next(named, next(iter(self._calls), None))
-        if call is None:
-            return call_id
-        self._calls.remove(call)
-        return call.id
+        lines = [self._by_id.get(call_id)] if call_id else []
+        if guess or not call_id:
+            lines += [self._by_name.get(name), self._all]
+        for line in lines:
+            while line and line[0] not in self._open:
+                line.popleft()  # another line led to it
+            if line:
+                return self._open.pop(line.popleft())
+        return call_id
 
     def new_id(self) -> str:
         """An id for a call that has none."""

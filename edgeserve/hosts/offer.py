@@ -65,7 +65,10 @@ def _say(connection: socket.socket, words: str) -> None:
 
 
 class Offering:
-    """Keeps a process that offers ``size`` bytes at "host:port". ``pause`` waits for so many seconds."""
+    """Keeps a process that offers ``size`` bytes at "host:port". ``pause`` waits for so many seconds.
+
+    ``ask``: see ``asking.ask``.
+    """
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class Offering:
         *,
         pause: Callable[[float], object] = lambda seconds: threading.Event().wait(seconds),
         clock: Callable[[], float] = time.monotonic,
+        ask: Callable[[str], asking.Offer] = asking.ask,
     ) -> None:
         self.endpoint = endpoint
         self._launcher = launcher
@@ -83,6 +87,7 @@ class Offering:
         self._arguments = {"host": host, "port": int(port), "bytes": size, "policy": dataclasses.asdict(policy)}
         self._pause = pause
         self._clock = clock
+        self._ask = ask
         self._restarts = Restarts("rpc-worker", clock)
 
     def begin(self) -> Child:
@@ -91,7 +96,9 @@ class Offering:
         until = self._clock() + READY
         while child.wait(LOOK) is None:
             try:
-                asking.ask(self.endpoint)
+                self._ask(self.endpoint)
+            except asking.Silent:
+                return child  # a client of another machine was there first
             except EngineFailure as error:
                 if self._clock() > until:
                     child.close()

@@ -30,8 +30,12 @@ class Offer:
     total: int
 
 
+class Silent(Unreachable):
+    """A worker takes connections, and answers none now: it has one client at a time."""
+
+
 def ask(endpoint: str, seconds: float = SECONDS) -> Offer:
-    """The offer of the worker at "address:port". Blocks for ``seconds`` at most. Raises Unreachable."""
+    """The offer of the worker at "address:port". Blocks for ``seconds`` at most. Raises Unreachable and Silent."""
     host, _, port = endpoint.rpartition(":")
     until = time.monotonic() + seconds
     try:
@@ -43,7 +47,7 @@ def ask(endpoint: str, seconds: float = SECONDS) -> Offer:
             return Offer(*_question(line, DEVICE_MEMORY, struct.pack("<I", 0), "<QQ", until))
     except TimeoutError:
         text = "it serves another model now, hangs, or is no edgeserve rpc-worker"
-        raise Unreachable(f"{endpoint} does not answer within {seconds:g} s: {text}") from None
+        raise Silent(f"{endpoint} does not answer within {seconds:g} s: {text}") from None
     except (OSError, struct.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         text = f"cannot be reached ({reason}): start `edgeserve rpc-worker` there"

@@ -19,6 +19,11 @@ def serves(connection: socket.socket, arguments: dict[str, Any]) -> None:
         answer_all(listener)
 
 
+def listens(connection: socket.socket, arguments: dict[str, Any]) -> None:
+    with socket.create_server((arguments["host"], arguments["port"])):
+        threading.Event().wait()
+
+
 def says(connection: socket.socket, arguments: dict[str, Any]) -> None:
     connection.sendall(WORDS.encode())
     raise SystemExit(1)

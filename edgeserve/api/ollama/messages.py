@@ -7,7 +7,7 @@ from typing import Any
 
 from edgeserve.api.calls import CalledFunction
 from edgeserve.api.content import Pending
-from edgeserve.api.conversation import ROLES, Conversation
+from edgeserve.api.conversation import ROLES, Conversation, OpenCalls
 from edgeserve.api.fields import NAME_CHARS, Fields, clipped
 from edgeserve.api.limits import Limits
 from edgeserve.api.ollama.fields import Images, as_url
@@ -95,26 +95,15 @@ class Pairs:
 
     def __init__(self) -> None:
         self._made = 0
-        self._open: dict[str, str] = {}
-        """Names of functions by the id of a call that no result has answered yet."""
+        self._open = OpenCalls()
 
     def message(self, given: OllamaMessage) -> Message:
         role = ROLES[given.role]
         calls = tuple(self._called(one) for one in given.tool_calls if role == "assistant")
-        answered = self._answered(given) if role == "tool" else ""
+        self._open.add(calls)
+        answered = self._open.answered(given.tool_call_id, given.tool_name, guess=True) if role == "tool" else ""
         return Message(role, (TextPart(given.content),), calls, answered)
 
     def _called(self, given: OllamaCalled) -> ToolCall:
         self._made += 1
-        call = ToolCall(given.function.name, given.function.arguments, given.id or f"call_{self._made}")
-        self._open[call.id] = call.name
-        return call
-
-    def _answered(self, given: OllamaMessage) -> str:
-        """Id of the call that a result answers; its own id, or none, where no call is open."""
-        found = given.tool_call_id
-        if found not in self._open:
-            named = (one for one, name in self._open.items() if name == given.tool_name)
-            found = next(named, next(iter(self._open), found))
-        self._open.pop(found, None)
-        return found
+        return ToolCall(given.function.name, given.function.arguments, given.id or f"call_{self._made}")

@@ -12,7 +12,8 @@ from edgeserve.api.json_schema import ENCODER
 from edgeserve.api.limits import Limits
 from edgeserve.api.responses.items import Item, ReferenceItem, read_item
 from edgeserve.api.responses.store import Owner, ResponseStore, StoredItem
-from edgeserve.errors import InvalidRequest, NotFound, PreviousResponseNotFound
+from edgeserve.errors import InvalidRequest, NotFound, PreviousResponseNotFound, TooLarge
+from edgeserve.units import MB
 
 SHOWN = 100
 """Characters of an id that an error quotes."""
@@ -34,13 +35,20 @@ class History:
     def pairs(self, given: Sequence[Item], limits: Limits) -> Iterator[Pair]:
         """All items in their order, each as it is stored and as it was read.
 
-        Items of tools that are not here are left out. Raises InvalidRequest, and NotFound for an unknown reference.
+        Items of tools that are not here are left out. Raises InvalidRequest, NotFound for an unknown reference, and
+        TooLarge where the items that are referred to would be too large a request.
         """
         for one in self.past:
             yield one, _read(one, limits)
+        size = 0
         for item in given:
             if isinstance(item, ReferenceItem):
                 found = self._referenced(item)
+                size += found.size  # a reference of 50 bytes may stand for megabytes, and any number of times
+                if size > limits.max_json_bytes:
+                    most = limits.max_json_bytes // MB
+                    text = f"refers to items of more than {most} MB together, which is the limit: refer to fewer"
+                    raise TooLarge(f"{item.place} {text}", param=item.place)
                 yield found, _read(found, limits)
             elif item.PREFIX:
                 yield stored(item), item

@@ -15,7 +15,7 @@ from support.pictures import IDLE
 from support.turns import counted_calls, most_in_a_turn
 
 from edgeserve.api.attachments import Attachments
-from edgeserve.api.conversation import Messages
+from edgeserve.api.conversation import Messages, OpenCalls
 from edgeserve.api.fields import Fields
 from edgeserve.api.json_body import MAX_VALUES, read_record
 from edgeserve.api.limits import HOLD, Limits
@@ -23,7 +23,7 @@ from edgeserve.api.pictures.reader import PictureFilesHere
 from edgeserve.api.schema import Record
 from edgeserve.api.tools import Tools
 from edgeserve.errors import InvalidRequest
-from edgeserve.messages import Message
+from edgeserve.messages import Message, ToolCall
 
 LIMITS = Limits(unknown_fields="refuse")
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -102,6 +102,38 @@ def test_a_result_answers_the_oldest_open_call_unless_it_names_one(pictures: Att
     asked = {"role": "assistant", "tool_calls": calls}
     given = [result(tool_call_id="c"), result(), result(name="f_d"), result(), result(), result(tool_call_id="gone")]
     assert [one.tool_call_id for one in read(pictures, asked, *given)[1:]] == ["c", "a", "d", "b", "", "gone"]
+
+
+class Compared(str):
+    """Counts its comparisons."""
+
+    count = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.count += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@each("way", ["by_id", "by_name", "oldest", "guessed"])
+def test_a_call_is_found_in_the_same_time_however_many_are_open(way: str) -> None:
+    """One request may hold ten thousand calls and results; all threads share the interpreter."""
+    calls, Compared.count = OpenCalls(), 0
+    names = [f"c{number}" for number in range(300)]
+    calls.add([ToolCall(Compared(f"f_{name}"), "{}", Compared(name)) for name in names])
+    found = []
+    for name in reversed(names):
+        given = {
+            "by_id": (Compared(name), ""),
+            "by_name": ("", Compared(f"f_{name}")),
+            "oldest": ("", ""),
+            "guessed": (Compared("gone"), ""),
+        }[way]
+        found.append(calls.answered(*given, guess=way == "guessed"))
+    assert Compared.count < 10 * len(names)
+    assert {f"{one}" for one in found} == set(names), "each is answered once"
+    assert calls.answered("", "") == ""
 
 
 def test_the_older_form_of_calls_goes_round(pictures: Attachments) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import signal
 import socket
@@ -32,6 +33,12 @@ def test_a_worker_has_begun_once_it_answers() -> None:
         assert ask(offered.endpoint) == Offer(FREE, TOTAL)
     with pytest.raises(EngineFailure, match="cannot be reached"):
         ask(offered.endpoint)
+
+
+def test_a_worker_whose_first_client_came_from_elsewhere_has_begun() -> None:
+    """Each client has the worker for itself, for as long as it likes: that ends no worker."""
+    with offering("listens", ask=functools.partial(ask, seconds=0.2)).begin() as child:
+        assert child.exit is None
 
 
 def test_a_worker_that_ends_at_once_says_why() -> None:
