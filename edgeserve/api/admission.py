@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -13,6 +13,8 @@ from edgeserve.keys.ring import Keyring
 
 ADMISSION = "edgeserve.admission"
 """Key in a request's scope: its ``Admission``."""
+CUT_UNREAD = "edgeserve.cut_unread"
+"""Key in a WebSocket's scope: a function that cuts the connection if its client does not read."""
 REVOKED = 1008
 """Close code of a WebSocket: a violation of policy (RFC 6455, 7.4.1)."""
 
@@ -44,7 +46,7 @@ def guarded(
     if scope["type"] != "websocket":
         yield receive, send
         return
-    guard = Guard(ring, admission, receive, send)
+    guard = Guard(ring, admission, receive, send, scope.get(CUT_UNREAD, lambda: None))
     try:
         with ring.listening(guard.look):
             yield guard.receive, guard.send
@@ -53,12 +55,18 @@ def guarded(
 
 
 class Guard:
-    """Both directions of a WebSocket, for as long as its admission lasts. One event loop."""
+    """Both directions of a WebSocket, for as long as its admission lasts. One event loop.
 
-    def __init__(self, ring: Keyring, admission: Admission, receive: Receive, send: Send) -> None:
+    ``cut_unread`` cuts the connection of a client that does not read: nothing could tell such a client of the end.
+    """
+
+    def __init__(
+        self, ring: Keyring, admission: Admission, receive: Receive, send: Send, cut_unread: Callable[[], None]
+    ) -> None:
         self._ring = ring
         self._admission = admission
         self._receive, self._send = receive, send
+        self._cut_unread = cut_unread
         self._coming: asyncio.Future[Message] | None = None
         self._over = asyncio.Event()
         self._opening = True
@@ -68,6 +76,7 @@ class Guard:
         """Notice that the keys have changed."""
         if self._admission.over:
             self._over.set()
+            self._cut_unread()
 
     async def receive(self) -> Message:
         """The next message. Once the admission has ended, the connection is closed, and this is its end."""
@@ -98,8 +107,9 @@ class Guard:
         return coming.result()
 
     async def send(self, message: Message) -> None:
-        """Send a message; none behind the close of this guard."""
-        if not self._closed:
+        """Send a message; none behind the close of this guard, and no answer once the admission has ended."""
+        ended = self._over.is_set() and message["type"] == "websocket.send"
+        if not (self._closed or ended):
             await self._send(message)
 
     def end(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import select
 import socket
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ WRITE_BYTES = 64 << 10
 """Unsent bytes beyond which a writer waits, in the server's buffer and again in the system's."""
 STALLED_SECONDS = 5.0
 """Seconds without reading after which a connection gives its place to a new one where places are short."""
+EARLY_FRAMES = "bytes came behind the handshake of a WebSocket: wait for the answer before you send (RFC 6455, 4.1)"
 HANGUP = getattr(select, "POLLRDHUP", None)
 NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
@@ -137,12 +139,26 @@ class Bounded(asyncio.BufferedProtocol):
 
     def has_gone(self) -> bool:
         """Whether the client has gone. A transport whose reading is paused does not notice."""
+        return HANGUP is not None and self._polled(HANGUP)
+
+    def has_unread(self) -> bool:
+        """Whether bytes of the client wait in the system, and it is still there. Those of TLS may wait elsewhere."""
+        return self._polled(select.POLLIN) and not self.has_gone()
+
+    def _polled(self, events: int) -> bool:
         link = self.transport.get_extra_info("socket")
-        if link is None or HANGUP is None:
+        if link is None:
             return False
         poll = select.poll()
-        poll.register(link.fileno(), HANGUP)
+        poll.register(link.fileno(), events)
         return bool(poll.poll(0))
+
+    def drop_unread(self) -> None:
+        """Read what waits in the system without use."""
+        link = self.transport.get_extra_info("socket")
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(link.fileno())) as same:
+            while same.recv(WIDE_READ_BYTES, socket.MSG_DONTWAIT):
+                pass
 
     def check_reader(self, now: float) -> None:
         """Cut the connection of a client that takes nothing. Its request ends as if the client had gone."""

@@ -15,11 +15,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from edgeserve.api import failures
 from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, RequestTimeout
 from edgeserve.protocols import head
-from edgeserve.protocols.bounded import Bounded
+from edgeserve.protocols.bounded import EARLY_FRAMES, Bounded
 
 BODY_PAUSE_SECONDS = 1.0
 """Seconds without bytes after which a body gives its place to a new connection where places are short."""
-EARLY_FRAMES = "bytes came behind the handshake of a WebSocket: wait for the answer before you send (RFC 6455, 4.1)"
 FREE_FRAMING, MOST_FRAMING = 32 << 10, 1.25
 """Framing of a chunked body: these bytes, and 1.25 times its size. Chunks of 24 bytes or more always pass."""
 

@@ -10,8 +10,9 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from edgeserve.api import failures
+from edgeserve.api.admission import CUT_UNREAD
 from edgeserve.errors import InvalidRequest
-from edgeserve.protocols.bounded import Bounded
+from edgeserve.protocols.bounded import EARLY_FRAMES, Bounded
 
 MAX_FRAGMENTS = 1024
 """Frames of one message. Empty frames cost memory and count towards no size."""
@@ -54,6 +55,7 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
     def handle_connect(self, event: Any) -> None:
         super().handle_connect(event)
         if not self.handshake_complete:
+            self.scope[CUT_UNREAD] = self._cut_unread  # type: ignore[literal-required]  # the server's own
             self.transport.pause_reading()  # the library cannot refuse a frame before its answer to the handshake
 
     def pause_writing(self) -> None:
@@ -110,6 +112,9 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
         if self.disconnected and message["type"] in ANSWERS:
             return  # it left before its answer: no mistake of the application, which the next message tells
         waited = not self.handshake_complete
+        if waited and message["type"] == "websocket.accept" and self.has_unread():
+            self._refuse_early()
+            return
         if self.close_sent and message["type"] in ("websocket.send", "websocket.close") and not waited:
             raise ClientDisconnected  # closed for a wrong frame or a missing pong; Uvicorn takes it for our mistake
         await super().send(message)
@@ -122,17 +127,30 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
                 True  # it left; Uvicorn would take the next message for a mistake of ours
             )
 
+    def _cut_unread(self) -> None:
+        if self._full:
+            self.cut()
+
     def _refuse(self, why: str) -> None:
         """Answer an unreadable handshake and close. Uvicorn would leave the connection open without an answer."""
         self.handshake_initiated = self.handshake_complete = True
-        answer = b"".join(self.conn.data_to_send())
-        if not answer:
-            error = InvalidRequest(f"the WebSocket's handshake cannot be read: {why}")
-            body = json.dumps(failures.body(error), ensure_ascii=False).encode()
-            head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
-            answer = head.encode() + b"\r\nconnection: close\r\n\r\n" + body
-        self.transport.write(answer)
+        told = b"".join(self.conn.data_to_send())
+        self.transport.write(told or refusal(f"the WebSocket's handshake cannot be read: {why}"))
         self.transport.close()
+
+    def _refuse_early(self) -> None:
+        """Refuse a client that did not wait for the answer to its handshake; its application finds it gone."""
+        self.handshake_complete = self.disconnected = True
+        self.transport.write(refusal(EARLY_FRAMES))
+        self.drop_unread()  # closing would else reset the connection, and the answer with it
+        self.transport.close()
+
+
+def refusal(why: str) -> bytes:
+    """The answer 400 to a handshake."""
+    body = json.dumps(failures.body(InvalidRequest(why)), ensure_ascii=False).encode()
+    head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+    return head.encode() + b"\r\nconnection: close\r\n\r\n" + body
 
 
 def _is_utf8(data: bytes) -> bool:

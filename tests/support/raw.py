@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import socket
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,3 +72,21 @@ def refusal(data: bytes) -> tuple[int, Any]:
 def alive(running: Running) -> bool:
     """Whether somebody else is served, at once."""
     return running.client.get("/v1/health", timeout=5).status_code == 200
+
+
+TEXT = 1
+"""Opcode of a WebSocket's text frame (RFC 6455, 5.2)."""
+
+
+def handshake(*lines: str, path: str = "/v1/transcribe/live") -> bytes:
+    """The head that opens a WebSocket."""
+    key = base64.b64encode(bytes(16)).decode()
+    start = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1", "Connection: Upgrade", "Upgrade: websocket"]
+    return "\r\n".join([*start, f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13", *lines, "", ""]).encode()
+
+
+def frame(opcode: int, data: bytes, *, last: bool = True) -> bytes:
+    """A masked frame, as a client must send it. The mask is zero, so that it changes nothing."""
+    size = len(data)
+    length = struct.pack("!B", 0x80 | size) if size < 126 else struct.pack("!BH", 0x80 | 126, size)
+    return bytes([0x80 * last | opcode]) + length + bytes(4) + data

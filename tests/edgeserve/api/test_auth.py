@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from support.cases import each
+from support.raw import TEXT, dialled, frame, handshake
 from support.refusals import told
 from support.server import Running, fake_pool, serving, until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -28,6 +29,7 @@ from edgeserve.api.auth import GRANT, OFFERED, KeyRequired, client_of, for_owner
 from edgeserve.api.routes import ENTRIES, routes
 from edgeserve.attendants import Attendant, Revocation
 from edgeserve.clients import Client
+from edgeserve.connections import Patience
 from edgeserve.errors import Forbidden
 from edgeserve.keys import file
 from edgeserve.keys.key import Key, digest_of
@@ -234,13 +236,13 @@ def test_a_websocket_ends_with_its_key(tmp_path: Path, path: str, caplog: pytest
 
 
 @contextlib.contextmanager
-def looking(tmp_path: Path, *keys: Key) -> Iterator[tuple[Running, Path]]:
+def looking(tmp_path: Path, *keys: Key, **settings: Any) -> Iterator[tuple[Running, Path]]:
     """A server with these keys, which looks at their file as a server does; without keys, there is no file."""
     path = tmp_path / "keys.json"
     if keys:
         file.write(path, keys)
     watch = Looks()
-    with serving(fake_pool(["llm", "asr", "tts"]), keys_file=str(path), attendants=[watch]) as running:
+    with serving(fake_pool(["llm", "asr", "tts"]), keys_file=str(path), attendants=[watch], **settings) as running:
         watch.ring = running.app.state.ring
         yield running, path
 
@@ -275,6 +277,22 @@ def test_a_silent_websocket_ends_with_its_admission(
             assert closed.value.rcvd.code == REVOKED
         until(lambda: len(running.app.state.sessions) == 0)
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize(("path", "places"), [("/v1/transcribe/live", "sessions"), ("/v1/realtime", "places")])
+def test_a_websocket_whose_client_does_not_read_ends_with_its_key(tmp_path: Path, path: str, places: str) -> None:
+    """It lasted until the time-out of writing, which is a minute here."""
+    with contextlib.ExitStack() as held:
+        running, keys = held.enter_context(looking(tmp_path, key("phone"), patience=Patience(write=60)))
+        link = held.enter_context(dialled(running, timeout=1, receive_bytes=4096))
+        link.sendall(handshake("Authorization: Bearer phone", path=path))
+        until(lambda: len(getattr(running.app.state, places)) == 1)
+        (connection,) = running.server.server_state.connections
+        with contextlib.suppress(TimeoutError):
+            link.sendall(frame(TEXT, b"no command") * 100_000)
+        until(lambda: connection._full)
+        file.write(keys, [key("desk")])
+        until(lambda: len(getattr(running.app.state, places)) == 0)
 
 
 @pytest.mark.parametrize("first", ["phone", ""])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import logging
 import os
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.gates import Held, engine_of
-from support.raw import alive, dialled, read_all, refusal
+from support.raw import TEXT, alive, dialled, frame, handshake, read_all, refusal
 from support.server import Running, fake_pool, serving, until
 from support.sound import speech
 
@@ -22,7 +21,7 @@ from edgeserve.live.session import PATIENCE_SECONDS
 from edgeserve.protocols.bounded import HANGUP, READ_BYTES, WRITE_BYTES
 from edgeserve.protocols.websocket import MAX_FRAGMENTS, SocketConnection
 
-PING, PONG, TEXT, BINARY, CONT = 9, 10, 1, 2, 0
+PING, PONG, BINARY, CONT = 9, 10, 2, 0
 
 
 @pytest.fixture
@@ -36,19 +35,6 @@ def unknown() -> Iterator[Running]:
 def live() -> Iterator[Running]:
     with serving(fake_pool(["asr"]), patience=Patience(write=0.6)) as running:
         yield running
-
-
-def handshake(*lines: str) -> bytes:
-    key = base64.b64encode(bytes(16)).decode()
-    start = ["GET /v1/transcribe/live HTTP/1.1", "Host: 127.0.0.1", "Connection: Upgrade", "Upgrade: websocket"]
-    return "\r\n".join([*start, f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13", *lines, "", ""]).encode()
-
-
-def frame(opcode: int, data: bytes, *, last: bool = True) -> bytes:
-    """A masked frame, as a client must send it. The mask is zero, so that it changes nothing."""
-    size = len(data)
-    length = struct.pack("!B", 0x80 | size) if size < 126 else struct.pack("!BH", 0x80 | 126, size)
-    return bytes([0x80 * last | opcode]) + length + bytes(4) + data
 
 
 @contextlib.contextmanager
@@ -115,10 +101,10 @@ def test_a_client_that_leaves_during_the_handshake_is_no_error(live: Running, ca
 
 
 @pytest.mark.parametrize("early", [frame(7, b""), frame(TEXT, b"\xff"), frame(PING, b"")])
-def test_frames_that_come_before_the_handshake_is_answered_wait(
+def test_frames_that_come_before_the_handshake_is_answered_are_refused(
     unknown: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, early: bytes
 ) -> None:
-    """They may be wrong, or be answered: the answer to the handshake comes first."""
+    """In a later piece than the handshake they were taken, as if they had waited for the answer."""
     sessions, sent = unknown.app.state.sessions, threading.Event()
     start = sessions.start
     monkeypatch.setattr(sessions, "start", lambda *how: sent.wait(10) and start(*how))
@@ -131,10 +117,11 @@ def test_frames_that_come_before_the_handshake_is_answered_wait(
         until(upgraded)
         link.sendall(early)
         sent.set()
-        assert link.recv(12) == b"HTTP/1.1 101"
-        link.sendall(frame(8, b""))
-        assert b'"started"' in read_all(link)
-    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
+        answer = read_all(link)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"wait for the answer before you send" in answer
+    until(lambda: len(sessions) == 0)
+    assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []
 
 
 @pytest.mark.parametrize("early", [frame(TEXT, b'{"type": "close"}'), frame(PING, b""), b"\x81", b"x" * 3000])
