@@ -6,7 +6,6 @@ does not know yet.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.context import Context, Item
-from edgeserve.engines.llama.pace import Pace
+from edgeserve.engines.llama.pace import Pace, median
 from edgeserve.engines.llama.slot import Slot
 from edgeserve.engines.llama.state_index import shared
 
@@ -62,7 +61,7 @@ class DraftModel:
 
     def reading(self, token: float) -> float:
         """Seconds to read a token of a prompt. ``token``: those of a guessed one."""
-        return statistics.median(self._read) if self._read else token / READS
+        return median(self._read) if self._read else token / READS
 
     def read(self, slot: Slot, most: int) -> None:
         """Read at most ``most`` tokens of the slot, but not its last one. Raises EngineFailure."""

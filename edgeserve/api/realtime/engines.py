@@ -108,7 +108,8 @@ class Engines:
         ear = self._ear(config)
         able = ear in self._pool.gates and self._pool.gates[ear].host.detects
         if not able and config.rules is not None:
-            self._go_by_loudness(f"{ear} has no detector of speech, as Whisper on ONNX Runtime has with vad = true")
+            why = f"{ear} has no detector of speech, as Whisper on ONNX Runtime has with vad = true"
+            self._go_by_loudness(why, logging.INFO)
         return able
 
     async def detect(self, config: Config, request: DetectRequest) -> SpeechChances | None:
@@ -121,14 +122,14 @@ class Engines:
         try:
             return await DETECTIONS.run(gate.detect, request)
         except EdgeserveError as error:
-            self._go_by_loudness(error.message)
+            self._go_by_loudness(error.message, logging.WARNING)
             return None
 
-    def _go_by_loudness(self, why: str) -> None:
+    def _go_by_loudness(self, why: str, level: int) -> None:
         """Say once a session that loudness finds its turns."""
         if not self._says_why:
             self._says_why = True
-            log.warning("the turns of a conversation are found by loudness: %s", why)
+            log.log(level, "the turns of a conversation are found by loudness: %s", why)
 
     async def words(self, config: Config, sound: bytes) -> str:
         """The words in a sound. Raises the errors of a lease and of the engine."""

@@ -80,7 +80,7 @@ def test_noise_opens_no_turn_where_a_detector_listens(caplog: pytest.LogCaptureF
 
 
 def test_a_session_without_a_detector_says_so_once(running: Running, caplog: pytest.LogCaptureFixture) -> None:
-    with dial(running) as socket:
+    with caplog.at_level("INFO"), dial(running) as socket:
         send(socket, "session.update", session={"instructions": "Be kind."})
         until_told(socket, "session.updated")
     assert caplog.text.count("the turns of a conversation are found by loudness: asr has no detector") == 1
