@@ -18,6 +18,7 @@ from edgeserve.api.json_body import SMALL
 from edgeserve.api.limits import Limits
 from edgeserve.cluster.asgi import Receive, Scope, Send, error, fail, header, knows, target
 from edgeserve.cluster.question import Question, read_question
+from edgeserve.cluster.reader import without_cookies
 from edgeserve.errors import EdgeserveError
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class Passing:
         if self._client is None:
             timeout = httpx.Timeout(BETWEEN_BYTES, connect=CONNECT_SECONDS)
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-            self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
+            self._client = without_cookies(httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False))
             # Its own would ask for gzip in the name of clients that cannot unpack it.
             self._client.headers.clear()
         address = httpx.URL(url, raw_path=target(scope))

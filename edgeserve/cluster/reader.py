@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable
+from http.cookiejar import DefaultCookiePolicy
 from typing import TYPE_CHECKING
 
 from edgeserve.cluster.peers import Peer
@@ -27,7 +28,13 @@ def make_client(key: str = "") -> httpx.AsyncClient:
     import httpx
 
     headers = {b"Authorization": f"Bearer {key}".encode()} if key else {}
-    return httpx.AsyncClient(headers=headers, timeout=SECONDS, trust_env=False)
+    return without_cookies(httpx.AsyncClient(headers=headers, timeout=SECONDS, trust_env=False))
+
+
+def without_cookies(client: httpx.AsyncClient) -> httpx.AsyncClient:
+    """The client, which keeps no cookies: it would send those of one answer with all later requests."""
+    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
+    return client
 
 
 async def read(client: httpx.AsyncClient, url: str, name: str = "") -> Node:

@@ -23,7 +23,7 @@ from edgeserve.messages import DetectRequest, SpeechChances
 from edgeserve.residency.host import LONG_PATIENCE, Host
 from edgeserve.residency.leases import Leases
 from edgeserve.residency.loads import Loads
-from edgeserve.residency.turns import Turns
+from edgeserve.residency.turns import OTHERS, Turns
 from edgeserve.residency.way_up import WayUp
 from edgeserve.residency.work import Work
 from edgeserve.system.stamps import stamps
@@ -235,9 +235,9 @@ class Gate:
         """Whether the engine is at work only for readers that do not read."""
         return bool(self.host.unread(LONG_PATIENCE))
 
-    def cut_unread(self) -> None:
+    def cut_unread(self, why: str = OTHERS) -> None:
         """Cut all answers, if each has waited for its reader for too long. Any thread."""
-        self._turns.cut_unread()
+        self._turns.cut_unread(why)
 
     def abort(self, reason: EdgeserveError) -> None:
         """End all work, running and waiting, with ``reason``."""

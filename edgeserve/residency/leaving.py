@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 from edgeserve.memory.governor import Governor
 from edgeserve.residency.aside import Aside
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.prefetches import Prefetches
 from edgeserve.system.prefetch import Prefetch
+
+LOOK_SECONDS = 5.0
+"""Time between two looks for answers that nobody reads: a slow reader must not hold up the engine that comes next."""
+WHY = "its model was replaced or removed"
 
 
 class Leaving:
@@ -25,7 +27,7 @@ class Leaving:
         return tuple(self._gates)
 
     async def leave(self, gate: Gate) -> None:
-        """Wait until the answers under way have ended whole, then close the engine."""
+        """Wait until the answers under way have ended, then close the engine. Answers that nobody reads are cut."""
         self._gates.append(gate)
         try:
             await self._removals.run(self._close, gate, self._prefetches.pop(gate.id))
@@ -34,6 +36,7 @@ class Leaving:
 
     def _close(self, gate: Gate, prefetch: Prefetch) -> None:
         prefetch.stop()
-        gate.drain(math.inf)
+        while not gate.drain(gate.clock() + LOOK_SECONDS):
+            gate.cut_unread(WHY)
         gate.stop()
         self._governor.forget(gate)

@@ -15,6 +15,8 @@ from edgeserve.residency.work import Admitted, Done, Work
 
 log = logging.getLogger("edgeserve.gate")
 
+OTHERS = "another engine needed its memory"
+"""Why answers that nobody reads are cut."""
 Reserve = Callable[[Admitted, bool], bool]
 """Reserves memory for work and makes the engine hot; False when the work must wait for memory. The flag is ``beside``
 of ``Scheduler.admit``."""
@@ -77,11 +79,11 @@ class Turns:
             self._cut(work, PATIENCE, "other requests waited for its place")
             return True
 
-    def cut_unread(self) -> None:
-        """Cut all answers, if each has waited for its reader for too long."""
+    def cut_unread(self, why: str = OTHERS) -> None:
+        """Cut all answers, if each has waited for its reader for too long while ``why``."""
         with self._state:
             for work in self._host.unread(LONG_PATIENCE):
-                self._cut(work, LONG_PATIENCE, "another engine needed its memory")
+                self._cut(work, LONG_PATIENCE, why)
 
     def _cut(self, work: Work, seconds: float, why: str) -> None:
         text = f"the answer waited {seconds:g} s for its reader while {why}, and was cut"

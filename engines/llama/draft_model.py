@@ -74,12 +74,12 @@ class DraftModel:
     def guess(self, wanted: Sequence[tuple[Slot, int]]) -> list[list[int]]:
         """So many tokens for each slot; fewer where one ends the answer, or there is no room. Raises EngineFailure."""
         found: list[list[int]] = [[] for _ in wanted]
-        coming = {at: [*slot.tokens, *slot.pending][self._settle(slot).sure :] for at, (slot, _) in enumerate(wanted)}
+        coming = self._unread([slot for slot, _ in wanted])
         while coming:
             began = self._clock()
             if not self._decode([(wanted[at][0], tokens) for at, tokens in coming.items()]):
                 return found
-            output, following = -1, dict[int, list[int]]()
+            output, following = -1, dict[int, Sequence[int]]()
             for at, tokens in coming.items():
                 output += len(tokens)
                 token = self._context.likeliest(output)
@@ -90,6 +90,19 @@ class DraftModel:
             self.pace.note(sum(map(len, coming.values())), self._clock() - began)
             coming = following
         return found
+
+    def _unread(self, slots: Sequence[Slot]) -> dict[int, Sequence[int]]:
+        """The tokens that are still to be read, by the number of their slot. Slots beyond one call are left out."""
+        coming: dict[int, Sequence[int]] = {}
+        room = self._context.batch
+        for at, slot in enumerate(slots):
+            known = self._settle(slot)
+            tokens = [*slot.tokens, *slot.pending][known.sure :]
+            known.full |= any(token >= self._tokens for token in tokens)  # here, so that the others are read
+            if not known.full and len(tokens) <= room:
+                coming[at] = tokens
+                room -= len(tokens)
+        return coming
 
     def free(self) -> None:
         """Free the context and the weights."""

@@ -60,8 +60,8 @@ class Answer:
         logged = event.logprobs if isinstance(event, TokenEvent) else ()
         self._told += len(logged) or 1
         self._texts.append(event.text)
-        self._logged += logged
         if not self.stream:
+            self._logged += logged
             return b""
         part = {"index": 0, "content": event.text, "tokens": [], "id_slot": NO_SLOT, "stop": False}
         part |= {"tokens_predicted": self._told, "tokens_evaluated": self._finish.prompt_tokens}

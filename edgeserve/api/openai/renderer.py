@@ -27,7 +27,7 @@ from edgeserve.messages import (
 
 
 class Choice(ABC):
-    """One answer to a prompt: everything that came of it so far, and how a dialect writes it."""
+    """One answer to a prompt: what a dialect needs of it later, and how the dialect writes it."""
 
     PREFIX: ClassVar[str]
     """Beginning of the completion's id."""
@@ -44,16 +44,17 @@ class Choice(ABC):
         self.calls: list[ToolCall] = []
         self.finish: FinishEvent | None = None
 
-    def add(self, event: Event) -> None:
-        if isinstance(event, TokenEvent):
-            self.texts.append(event.text)
-            self.logprobs += event.logprobs
-        elif isinstance(event, ReasoningEvent):
-            self.thoughts.append(event.text)
-        elif isinstance(event, ToolCallEvent):
+    def add(self, event: Event, *, whole: bool) -> None:
+        """Note an event. ``whole``: keep its text, too, for a whole completion."""
+        if isinstance(event, ToolCallEvent):
             self.calls.append(event.call)
         elif isinstance(event, FinishEvent):
             self.finish = event
+        elif whole and isinstance(event, TokenEvent):
+            self.texts.append(event.text)
+            self.logprobs += event.logprobs
+        elif whole and isinstance(event, ReasoningEvent):
+            self.thoughts.append(event.text)
 
     def likelihood(self) -> float:
         """The mean log probability of its tokens."""
@@ -115,7 +116,7 @@ class Completion:
 
     def feed(self, index: int, event: Event) -> bytes:
         choice = self._choices[index]
-        choice.add(event)
+        choice.add(event, whole=not self.stream)
         if self._is_timed and index == 0:
             self._time(event)
         if not self.stream:

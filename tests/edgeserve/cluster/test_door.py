@@ -287,6 +287,17 @@ def test_a_request_gets_no_headers_that_its_client_did_not_send() -> None:
     assert names == {b"host", b"x-mine"}
 
 
+def test_a_cookie_of_a_node_goes_with_no_other_request() -> None:
+    """Cookies of one answer went with the requests of all clients, and there was no end of them."""
+    got: list[bytes] = []
+    answer = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx"
+    with rude(lambda connection: connection.sendall(answer), got) as node, door(Leases([node])) as url:
+        for _ in range(2):
+            assert httpx.get(f"{url}/v1/health").headers["set-cookie"] == "a=b"
+    assert len(got) == 2
+    assert b"cookie" not in b"".join(got).lower()
+
+
 def head(path: str, size: int, key: str = "") -> bytes:
     """The head of a request with a body of JSON."""
     lines = [f"POST {path} HTTP/1.1", "Host: box", "Content-Type: application/json", f"Content-Length: {size}"]

@@ -18,8 +18,9 @@ from edgeserve.errors import Busy, ContextOverflow, NotConfigured, ShuttingDown,
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import Job
 from edgeserve.messages import FinishEvent, SpeakRequest, TokenEvent
+from edgeserve.residency import leaving
 from edgeserve.residency.directory import Terms
-from edgeserve.residency.host import PATIENCE
+from edgeserve.residency.host import LONG_PATIENCE, PATIENCE
 from edgeserve.residency.mailbox import LARGEST
 from edgeserve.residency.pool import Pool
 
@@ -290,11 +291,11 @@ def test_a_model_joins_while_others_answer_and_leaves_when_its_last_answer_has_e
         gate = pool.add(ThreadHost(FAKES["llm"](spec_named("second")), governor), Terms(aliases=("two",)))
         assert pool.find("TWO", ("llm",)) == "second"
         lease = await pool.lease("second")
-        leaving = asyncio.create_task(pool.remove("second"))
+        going = asyncio.create_task(pool.remove("second"))
         await until(lambda: "second" not in pool.gates)
         assert pool.find("two", ("llm",)) is None
         assert await collect(lease.run(ask("one"))) == [TokenEvent("one"), FinishEvent("stop", 1, 1)]
-        await leaving
+        await going
         assert gate.rung is Rung.COLD
         with pytest.raises(NotConfigured, match="'second' is not served any more"):
             await pool.lease("second")
@@ -306,11 +307,11 @@ def test_a_model_joins_while_others_answer_and_leaves_when_its_last_answer_has_e
 def test_a_model_that_leaves_is_drained_with_the_others() -> None:
     async def test(pool: Pool) -> None:
         lease = await pool.lease("llm")
-        leaving = asyncio.create_task(pool.remove("llm"))
+        going = asyncio.create_task(pool.remove("llm"))
         await until(lambda: not pool.gates)
         await pool.drain(0.01)
         await lease.release()
-        await leaving
+        await going
 
     with_pool(test, "llm")
 
@@ -353,12 +354,12 @@ def test_a_model_on_demand_does_not_come_back_before_it_has_left() -> None:
     async def test(pool: Pool) -> None:
         assert pool.find("second", ("llm",)) == "second"
         lease = await pool.lease("second")
-        leaving = asyncio.create_task(pool.remove("second"))
+        going = asyncio.create_task(pool.remove("second"))
         await until(lambda: "second" not in pool.gates)
         with pytest.raises(Busy, match="second ends its last answers"):
             pool.find("second", ("llm",))
         await lease.release()
-        await leaving
+        await going
         assert pool.find("second", ("llm",)) == "second"
 
     with_pool(test, "llm", on_demand=on_demand)
@@ -380,6 +381,28 @@ def test_an_engine_takes_the_place_of_another_when_its_answers_have_ended() -> N
         assert (gate.host, gate.pinned, before.rung) == (new, True, Rung.COLD)
 
     with_pool(test, "llm")
+
+
+def test_a_reader_that_does_not_read_keeps_no_engine_from_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(pool: Pool) -> None:
+        governor: Any = CountingGovernor()
+        slow, before = await pool.lease("tts"), pool.gates["tts"]
+        events = slow.run(SpeakRequest("one. " * 400))
+        await anext(events)
+        await until(lambda: before.host.stuck)
+        new = ThreadHost(FAKES["tts"](fake_spec("tts")), governor)
+        replacing = asyncio.create_task(pool.replace(new, Terms()))
+        await until(lambda: bool(pool.leaving))
+        clock.now += LONG_PATIENCE
+        await until(replacing.done)
+        async with await pool.lease("tts") as other:
+            assert len(await collect(other.run(SpeakRequest("hello.")))) == 1
+        with pytest.raises(SlowReader, match="waited 15 s for its reader while its model was replaced or removed"):
+            await collect(events)
+
+    clock = Clock()
+    monkeypatch.setattr(leaving, "LOOK_SECONDS", 0.01)
+    with_pool(test, "tts", clock=clock)
 
 
 def test_a_replacement_ends_with_the_server() -> None:

@@ -57,6 +57,22 @@ def test_a_guess_ends_with_the_answer_and_within_the_vocabulary() -> None:
         assert [len(one) for one in model.guess([(slot_of(0, [1], [2]), 4)])] == [count]
 
 
+def test_slots_beyond_one_call_wait_for_the_next() -> None:
+    """llama.cpp takes no more tokens in a call: its failure would end all answers."""
+    model, context = draft_model(4000)
+    slots = [slot_of(number, [1] * (CAUGHT_UP - 1), [2]) for number in range(context.batch // CAUGHT_UP + 2)]
+    found = model.guess([(slot, 1) for slot in slots])
+    assert [len(one) for one in found] == [1] * (len(slots) - 2) + [0] * 2
+    assert [len(one) for one in model.guess([(slot, 1) for slot in slots])] == [1] * len(slots)
+
+
+def test_a_token_that_it_does_not_have_takes_no_guess_from_others() -> None:
+    model, _ = draft_model()
+    slots = [slot_of(0, [1], [len(PIECES)]), slot_of(1, [1], [2])]
+    assert [len(one) for one in model.guess([(slot, 2) for slot in slots])] == [0, 2]
+    assert [model.behind(slot) is None for slot in slots] == [True, False]
+
+
 def test_tokens_that_it_does_not_have_are_not_read() -> None:
     model, context = draft_model()
     assert model.guess([(slot_of(0, [1], [len(PIECES)]), 4)]) == [[]]

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import openai
 import pytest
 from openai import OpenAI
+from support.cases import each
 from support.server import Running
 
+from edgeserve.api.llama_server.answer import Answer, Asked
 from edgeserve.api.openai.chat import ChatChoice, Style
 from edgeserve.api.openai.completions import TextChoice
 from edgeserve.api.openai.logprobs import CompletionLogprobs, chat_logprobs
 from edgeserve.api.openai.renderer import Completion
 from edgeserve.api.timings import Timings
-from edgeserve.messages import Candidate, FinishEvent, TokenEvent, TokenLogprob
+from edgeserve.messages import Candidate, ChatRequest, FinishEvent, TokenEvent, TokenLogprob
 
 HELLO = [{"role": "user", "content": "hello there friend"}]
 
@@ -130,6 +134,34 @@ def test_completions_write_log_probabilities_beside_the_loop(
     monkeypatch.setattr(TextChoice, "whole", noted)
     ai.completions.create(model="llm", prompt="a", logprobs=count)
     assert [name.startswith("asyncio_") for name in threads] == [True]
+
+
+def streamed_chat() -> Any:
+    return Completion(
+        "fake",
+        [ChatChoice(0, Style(logprobs=20))],
+        1,
+        stream=True,
+        usage_wanted=False,
+        kept=1,
+        timings=Timings(),
+        timed=False,
+    )
+
+
+def streamed_completion() -> Any:
+    return Answer(Asked("fake", ChatRequest()), Timings(), stream=True)
+
+
+@each("make", [streamed_chat, streamed_completion])
+def test_a_stream_keeps_no_log_probabilities_that_it_has_sent(make: Callable[[], Any]) -> None:
+    """Eight answers of 4,096 tokens with 20 alternatives each are 100 MB, and nobody counts them."""
+    made, ranked = make(), tuple(Candidate(b" word", -one / 7) for one in range(20))
+    one = TokenLogprob(ranked[0], ranked)
+    before = sys.getrefcount(one)
+    assert b" word" in made.feed(0, TokenEvent(" word", (one,)))
+    gc.collect()
+    assert sys.getrefcount(one) == before
 
 
 def test_a_long_answer_is_written_token_by_token(monkeypatch: pytest.MonkeyPatch) -> None:
