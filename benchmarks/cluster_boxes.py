@@ -85,8 +85,10 @@ class NotHere(RuntimeError):
 
 
 @contextlib.contextmanager
-def ray_boxes(memory: Sequence[int], delay: float = 0.0) -> Iterator[RayBoxes]:
-    """Nodes with so many MB of memory each, and the application on all of them. Raises NotHere."""
+def ray_boxes(memory: Sequence[int], delay: float = 0.0, leak_mb: int = 0, **plan: Any) -> Iterator[RayBoxes]:
+    """Boxes with so many MB of memory each, and the application on all of them, or on as many as ``plan`` says
+    (``ray_app.Plan``). ``leak_mb`` as in ``cluster_node``. Raises NotHere.
+    """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["PYTHONPATH"] = str(ROOT)
     import ray
@@ -95,13 +97,14 @@ def ray_boxes(memory: Sequence[int], delay: float = 0.0) -> Iterator[RayBoxes]:
 
     from edgeserve.cluster.ray_app import APP, Plan, application
 
-    plan = Plan(len(memory), len(memory), "", ("/admin/",), cluster_node.command(delay))
+    wanted: dict[str, Any] = {"least": len(memory), "most": len(memory), "owner": ("/admin/",)}
+    made = Plan(**wanted | plan, command=cluster_node.command(delay, leak_mb))
     cluster = Cluster()
     try:
         there = _started(cluster, memory)
         port = free_port()
         serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": port})
-        serve.run(application(plan), name=APP, route_prefix="/")
+        serve.run(application(made), name=APP, route_prefix="/")
         yield RayBoxes(cluster, f"http://127.0.0.1:{port}", there)
     finally:
         if ray.is_initialized():

@@ -14,11 +14,12 @@ import sys
 SLOTS = 4
 
 
-def command(delay: float = 0.0) -> tuple[str, ...]:
-    return (sys.executable, "-c", f"from benchmarks.cluster_node import serve; serve({delay})")
+def command(delay: float = 0.0, leak_mb: int = 0) -> tuple[str, ...]:
+    """``leak_mb``: memory that each chat takes and never returns."""
+    return (sys.executable, "-c", f"from benchmarks.cluster_node import serve; serve({delay}, {leak_mb})")
 
 
-def serve(delay: float) -> None:
+def serve(delay: float, leak_mb: int = 0) -> None:
     """In this process, until SIGTERM or the end of stdin."""
     from edgeserve import app, named
     from edgeserve.config import Config, ServerSettings
@@ -32,7 +33,7 @@ def serve(delay: float) -> None:
     from edgeserve.server import Server
     from edgeserve.system import lifeline
 
-    options = {"slots": SLOTS, "delay": delay, "context": 1_000_000}
+    options = {"slots": SLOTS, "delay": delay, "context": 1_000_000, "leak_mb": leak_mb}
     specs = [
         ModelSpec("llm", "fake-llm", "edgeserve.engines.fake.chat:FakeBatchChat", options=options),
         ModelSpec("asr", "fake-asr", "edgeserve.engines.fake.engine:FakeSpeechToText"),

@@ -19,7 +19,7 @@ from edgeserve.cluster.passing import ATTEMPTS
 from edgeserve.cluster.question import Question
 from edgeserve.cluster.ray_node import NodeReplica
 from edgeserve.cluster.ray_router import PlacingRouter
-from edgeserve.cluster.scale import Burden, patiently, scale
+from edgeserve.cluster.scale import JOIN_AFTER, LEAVE_AFTER, Burden, scale
 from edgeserve.cluster.snapshot import collect
 from edgeserve.errors import Busy
 
@@ -41,13 +41,15 @@ log = logging.getLogger("edgeserve.cluster")
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A cluster to run: ``least`` to ``most`` nodes. ``key`` and ``owner`` as in ``Door``, ``command`` as in
-    ``NodeReplica``."""
+    ``NodeReplica``. ``join_after`` and ``leave_after`` as in ``scale``, in seconds."""
 
     least: int = 1
     most: int = 1
     key: str = ""
     owner: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
+    join_after: float = JOIN_AFTER
+    leave_after: float = LEAVE_AFTER
 
 
 class DoorReplica:
@@ -93,15 +95,15 @@ class DoorReplica:
 
 
 def scaling(context: AutoscalingContext) -> tuple[int, dict[str, Any]]:
-    """Ray's policy: ``scale`` over the latest figures of the nodes."""
+    """Ray's policy: ``scale`` over the figures of the nodes, which Ray averages over the last half minute.
+
+    Ray takes the result for what is wanted now, and waits ``join_after`` or ``leave_after`` itself.
+    """
     figures = context.aggregated_metrics or {}
     names = set[Any]().union(*(figures.get(one, {}) for one in FIGURES))
     nodes = [Burden(*(figures.get(one, {}).get(name, 0.0) for one in FIGURES)) for name in names]
     least, most = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas
-    wanted = scale(nodes, least, most) if nodes else context.target_num_replicas
-    since = context.policy_state.get("since")
-    count, since = patiently(context.target_num_replicas, wanted, context.current_time or 0.0, since)
-    return count, {"since": since}
+    return scale(nodes, least, most) if nodes else context.target_num_replicas, {}
 
 
 def application(plan: Plan) -> Any:
@@ -125,6 +127,8 @@ def application(plan: Plan) -> Any:
             min_replicas=plan.least,
             max_replicas=plan.most,
             initial_replicas=plan.least,
+            upscale_delay_s=plan.join_after,
+            downscale_delay_s=plan.leave_after,
             policy=AutoscalingPolicy(policy_function=scaling),
         ),
     )

@@ -12,6 +12,8 @@ BUSY = 1.5
 """Requests for each slot of the busiest model, on the average of all nodes, from which one more node helps."""
 QUIET = 0.25
 """The same, below which one node less is enough. Far below ``BUSY``: a node that left must not be called back."""
+JOIN_AFTER = 10.0
+"""Seconds for which one node more must be wanted, before a node joins."""
 LEAVE_AFTER = 300.0
 """Seconds for which one node less must be enough, before a node leaves: its models would have to be loaded again."""
 
@@ -44,17 +46,6 @@ def scale(nodes: Sequence[Burden], least: int, most: int) -> int:
     elif count > 1 and average <= QUIET and _fit_on_fewer(nodes):
         wanted = count - 1
     return min(most, max(least, wanted))
-
-
-def patiently(count: int, wanted: int, now: float, since: float | None) -> tuple[int, float | None]:
-    """More nodes at once, fewer only after ``LEAVE_AFTER``.
-
-    ``since``: the time from which fewer were wanted, as the last call returned it; None while they were not. Seconds.
-    """
-    if wanted >= count:
-        return wanted, None
-    since = now if since is None else since
-    return (wanted if now - since >= LEAVE_AFTER else count), since
 
 
 def _fit_on_fewer(nodes: Sequence[Burden]) -> bool:

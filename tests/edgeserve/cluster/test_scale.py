@@ -7,7 +7,7 @@ from hypothesis import strategies as some
 from support.cases import each
 from support.nodes import model, node
 
-from edgeserve.cluster.scale import LEAVE_AFTER, Burden, burden, patiently, scale
+from edgeserve.cluster.scale import Burden, burden, scale
 from edgeserve.engine import Rung
 from edgeserve.memory.pressure import Level
 
@@ -57,11 +57,3 @@ def test_a_burden_is_the_longest_queue_by_its_slots() -> None:
     there = node("a", model(rung=Rung.HOT, requests=6, slots=4), model("ears", Rung.HOT, requests=2))
     assert burden(there) == Burden(2.0, Level.LOW, 1000, 600)
     assert burden(node("b")).queue == 0.0
-
-
-def test_nodes_come_at_once_and_leave_late() -> None:
-    assert patiently(2, 3, 0.0, None) == (3, None)
-    assert patiently(2, 1, 100.0, None) == (2, 100.0)
-    assert patiently(2, 1, 99.0 + LEAVE_AFTER, 100.0) == (2, 100.0)
-    assert patiently(2, 1, 100.0 + LEAVE_AFTER, 100.0) == (1, 100.0)
-    assert patiently(2, 2, 200.0, 100.0) == (2, None)
