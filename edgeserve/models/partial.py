@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from edgeserve.errors import EdgeserveError, SourceUnavailable, StoreError
-from edgeserve.models import disk, manifest
+from edgeserve.jobs import INFO, Job
+from edgeserve.models import catalog, disk, manifest
 from edgeserve.models.convert.conversions import CONVERSIONS
 from edgeserve.models.sources import beginning
 from edgeserve.models.sources.checksum import check
 from edgeserve.models.sources.source import HubSource, PackageSource, Progress, Source
 from edgeserve.models.wanted import Wanted
+from edgeserve.named import find
 
 Tell = Callable[[Progress], None]
 
@@ -32,10 +35,18 @@ def fill(folder: Path, wanted: Wanted, tell: Tell, sync: disk.Sync) -> None:
                 check(path, expected, lambda done, total: tell(Progress(wanted.name, "verify", done, total)))
         if wanted.convert:
             files = _convert(wanted, folder, tell)
+        elif wanted.guessed:
+            wanted = _as_made(wanted, files)
         manifest.write(folder, wanted, files, str(source), sync)
     except BaseException:
         keep_only_parts(folder)
         raise
+
+
+def _as_made(wanted: Wanted, files: Mapping[str, Path]) -> Wanted:
+    """The model with the job that its file was made for."""
+    job: Job = find(catalog.JOB_OF)(files["model"])
+    return replace(wanted, job=job, engine=INFO[job].engine)
 
 
 def keep_only_parts(folder: Path) -> None:

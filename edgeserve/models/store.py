@@ -195,7 +195,7 @@ class Store:
         """The model that a name means, asked of no source. Raises ModelMissing."""
         try:
             wanted = understand(name, offline=True)
-            return self._known(wanted) if wanted.guessed else wanted
+            return self._as_stored(wanted)
         except NotFound as error:
             # A model pulled from an address is known by the name that `edgeserve list` shows.
             if plain(name) == name.lower():
@@ -204,8 +204,10 @@ class Store:
                     return Wanted(plain(name), known.job, known.engine)
             raise ModelMissing(error.message, param="model") from None
 
-    def _known(self, wanted: Wanted) -> Wanted:
-        """A repository as it was pulled, if it was."""
+    def _as_stored(self, wanted: Wanted) -> Wanted:
+        """The model with the job that it was pulled with, if it was and nothing else tells it."""
+        if not wanted.guessed:
+            return wanted
         with contextlib.suppress(StoreError):  # a damaged one is refused when it is read
             known = manifest.read(self.root / wanted.name)
             return replace(wanted, job=known.job, engine=known.engine, convert="")
@@ -271,7 +273,7 @@ class Store:
         with disk.failures(self.root, name), locked(self.root, name, lambda: tell(waiting)):
             if not anew:
                 with contextlib.suppress(ModelMissing, ModelDamaged):
-                    return self._inventory.read(wanted)
+                    return self._inventory.read(self._as_stored(wanted))
             self._check_space(wanted)
             new = leftovers.partial(self.root, name)
             partial.fill(new, wanted, self._watched(name, tell), self._sync)
@@ -281,6 +283,6 @@ class Store:
             self._sync(self.root)
             if old is not None:
                 leftovers.delete(old)
-            stored = self._inventory.read(wanted)
+            stored = self._inventory.read(self._as_stored(wanted))
             prepare(stored, tell)
             return stored

@@ -29,8 +29,8 @@ LONGEST_NAME = 120
 class Wanted:
     """A model to pull (``sources``), to convert from a local folder (``checkpoint``), or to use in place (``here``).
 
-    ``guessed``: a whole repository of a hub that was not asked. The job, engine and conversion are Whisper's, and may
-    be wrong.
+    ``guessed``: the job and the engine may be wrong. For a whole repository of a hub that was not asked, they are
+    Whisper's. For a GGUF file of an address, they are those of chat until the file is here.
     """
 
     name: str
@@ -145,7 +145,7 @@ def _mlx_files(names: Container[str]) -> dict[str, str]:
 def _of_file(file: str, sources: tuple[Source, ...], origin: str) -> Wanted:
     if not file.endswith(".gguf"):
         raise StoreError(f"{file}: only GGUF files can be pulled by address; other models need their catalogue entry")
-    return Wanted(_own_name(file.removesuffix(".gguf"), origin), "llm", INFO["llm"].engine, sources)
+    return Wanted(_own_name(file.removesuffix(".gguf"), origin), "llm", INFO["llm"].engine, sources, guessed=True)
 
 
 def _own_name(name: str, origin: str) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from edgeserve.engines.llama.pace import median
+
 GAP = 1.5
 """Seconds of a piece: so long do answers under way wait for their next token."""
 TILE = 16
@@ -41,6 +43,5 @@ class Pieces:
         """Tokens of the next piece, or a few more."""
         if not self._seen:
             return min(FIRST, self._most)
-        middle = sorted(self._seen)[len(self._seen) // 2]  # without the module statistics, of 0.4 MB
-        slow = max(middle, GAP / self._most)
+        slow = max(median(self._seen), GAP / self._most)
         return min(self._most, max(LEAST, int(GAP / slow)))

@@ -6,24 +6,20 @@ import contextlib
 import math
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import Cancel, ModelSpec
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.context import Context, metadata
-from edgeserve.engines.llama.gguf import read_contents
 from edgeserve.engines.llama.ladder import LlamaLadder
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.pairs import Pair, Pairs
+from edgeserve.engines.llama.purpose import has_head
 from edgeserve.engines.llama.runtime import llama
 from edgeserve.engines.whole_texts import read_documents
 from edgeserve.errors import ConfigError, EngineFailure
 from edgeserve.messages import RerankEvent, RerankRequest
 
-HEAD, JINA_HEAD, JINA = "cls.output.weight", "cls.weight", "jina-bert-v2"
-"""Tensor that ends a ranking head, in most models and in Jina's first. Without it, llama.cpp gives the first number of
-a row instead, and reports no error."""
 YES_OR_NO = frozenset({"qwen3", "qwen3vl"})
 """Architectures whose head gives the probabilities of "yes" and "no"; the others give one logit
 (llama.cpp src/llama-graph.cpp, build_pooling)."""
@@ -120,12 +116,6 @@ class LlamaRerank(LlamaLadder):
 
     def idle_work(self) -> Iterator[None]:
         yield from ()
-
-
-def has_head(path: Path) -> bool:
-    """Whether a model file has the last tensor of a ranking head. Raises EngineFailure naming the file."""
-    file = read_contents(path)
-    return (JINA_HEAD if file.header.get("general.architecture") == JINA else HEAD) in file.tensors
 
 
 def together(pairs: Sequence[Pair], most: int, most_tokens: int) -> Iterator[list[Pair]]:

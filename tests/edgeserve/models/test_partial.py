@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import gguf
 import pytest
 from support import tiny_whisper
 from support.http_files import Files
 from support.store import left
+from support.tiny_bert import HEAD, write_bert
 
 from edgeserve.errors import SourceUnavailable, StoreError
+from edgeserve.jobs import INFO
 from edgeserve.models import catalog
 from edgeserve.models.convert import whisper
 from edgeserve.models.sources import hub
@@ -56,6 +59,14 @@ def test_a_length_that_is_no_number_is_not_believed(models: Store, files: Files,
         assert models.pull(f"{files.url}/one.gguf").size_bytes >= 4
     except StoreError as error:
         assert error.message  # noqa: PT017 - either is right: believing it is not
+
+
+def test_a_gguf_of_an_address_has_the_job_that_it_was_made_for(models: Store, files: Files, tmp_path: Path) -> None:
+    made = write_bert(tmp_path / "m.gguf", gguf.PoolingType.RANK, head=tuple(HEAD)).read_bytes()
+    files.data["/ranks.gguf"] = made
+    address = f"{files.url}/ranks.gguf"
+    found = [models.pull(address), models.pull(address), models.find(address), models.find("ranks")]
+    assert {(one.job, one.engine) for one in found} == {("rerank", INFO["rerank"].engine)}
 
 
 @pytest.mark.slow
