@@ -149,12 +149,12 @@ class Bodies:
         1. Where the asking client holds more than its share, the slowest body of that client.
         2. Where all clients together hold too much, the slowest body of the client that holds most.
 
-        Only bodies that still arrive can be refused.
+        Only bodies that still arrive can be refused, and only those that count.
         """
         held: Counter[str] = Counter()
         for one in self._open:
             held[one.client] += one.shared
-        coming = [one for one in self._open if one is asking or not (one.whole or one.cut)]
+        coming = [one for one in self._open if one is asking or (one.shared and not one.whole)]
         if held[asking.client] > SHARE * self.limit:
             coming = [one for one in coming if one.client == asking.client]
         elif held.total() <= LARGEST_AT_ONCE * self.limit:

@@ -65,6 +65,20 @@ def test_the_values_of_a_client_s_bodies_are_bounded_together() -> None:
     asyncio.run(run())
 
 
+def test_a_small_body_that_still_arrives_is_not_refused_for_a_large_one() -> None:
+    async def run() -> None:
+        bodies = Bodies(32 * MB, 20)
+        small = bodies.open("10.0.0.1")
+        await small.next(part(100))
+        for _ in range(SHARE):
+            await bodies.open("10.0.0.1").next(part(32 * MB, more=False))
+        with pytest.raises(Busy):
+            await bodies.open("10.0.0.1").next(part(MB, more=False))
+        await small.next(part(100, more=False))
+
+    asyncio.run(run())
+
+
 def test_a_body_alone_may_have_any_values() -> None:
     async def run() -> None:
         bodies = Bodies(MB, 20)
