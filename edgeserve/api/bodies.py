@@ -26,6 +26,8 @@ SMALL_SHARE = 1 / 512
 
 So the server never refuses a small request for lack of memory. The number of connections bounds them all.
 """
+FREE_VALUES = MB
+"""Bytes of the values of each body that count towards no common limit: 5,000 values."""
 SLOWEST = 1024
 """Bytes a second at which a body must arrive on average, beyond the first ``patience`` seconds."""
 
@@ -35,7 +37,7 @@ class Body:
 
     def __init__(self, bodies: Bodies, client: str) -> None:
         self.client = client
-        self.size = self.arrived = 0
+        self.size = self.arrived = self.parsed = 0
         self.whole = self.cut = False
         self._bodies = bodies
         self._waited = 0.0
@@ -45,7 +47,7 @@ class Body:
     @property
     def shared(self) -> int:
         """Bytes that count towards the common limit."""
-        return 0 if self.cut else max(0, self.size - self._bodies.small)
+        return 0 if self.cut else max(0, self.size - self._bodies.small) + self.parsed
 
     def waited(self) -> float:
         """Seconds for which the server waited for the client."""
@@ -59,6 +61,11 @@ class Body:
     def hold(self, size: int) -> None:
         """Count bytes that are kept for the request. Raises TooLarge and Busy."""
         self._bodies.add(self, size)
+
+    def parse(self, size: int) -> None:
+        """Count bytes that the body's values take beside its text, as far as a body may be large. Raises Busy."""
+        self.parsed = max(0, min(size, self._bodies.limit - self.size) - FREE_VALUES)
+        self._bodies.make_room(self)
 
     async def next(self, receive: Receive) -> Message:
         """The next message, counted. Raises TooLarge, Busy and RequestTimeout."""
@@ -121,13 +128,14 @@ class Bodies:
         self._open.discard(body)
 
     def add(self, body: Body, size: int) -> None:
-        """Count bytes of a body. Raises TooLarge for this body alone.
-
-        Raises Busy where memory is short and no body that still arrives is slower.
-        """
+        """Count bytes of a body. Raises TooLarge for this body alone, and Busy as ``make_room`` does."""
         body.size += size
         if body.size > self.limit:
             raise self.too_large(body.size)
+        self.make_room(body)
+
+    def make_room(self, body: Body) -> None:
+        """Refuse others for a body that has grown. Raises Busy where no body that still arrives is slower."""
         if not body.shared:
             return
         while (victim := self._victim(body)) is not None:
@@ -141,12 +149,12 @@ class Bodies:
         1. Where the asking client holds more than its share, the slowest body of that client.
         2. Where all clients together hold too much, the slowest body of the client that holds most.
 
-        Only bodies that still arrive can be refused.
+        Only bodies that still arrive can be refused, and only those that count.
         """
         held: Counter[str] = Counter()
         for one in self._open:
             held[one.client] += one.shared
-        coming = [one for one in self._open if one is asking or not (one.whole or one.cut)]
+        coming = [one for one in self._open if one is asking or (one.shared and not one.whole)]
         if held[asking.client] > SHARE * self.limit:
             coming = [one for one in coming if one.client == asking.client]
         elif held.total() <= LARGEST_AT_ONCE * self.limit:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import re
@@ -13,9 +12,10 @@ from starlette.requests import Request
 
 from edgeserve.api import notes
 from edgeserve.api.fields import Fields, kind
-from edgeserve.api.limits import Limits, limits_of
+from edgeserve.api.limits import PARSE, Limits, limits_of
 from edgeserve.api.schema import Record
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.residency.aside import Aside
 from edgeserve.units import MB
 
 MAX_DEPTH = 64
@@ -25,6 +25,10 @@ MAX_DIGITS = 400
 """Characters of a number. The largest float has 309 digits; Python takes n² steps to read a whole number."""
 SMALL = 8 << 10
 """Bytes of a body that the event loop reads itself. A thread reads a larger one."""
+READS = Aside("the reading of bodies", threads=2)
+"""Clients take turns: a body of a megabyte may take a second, and a client may send forty of them at once."""
+VALUE_BYTES = 200
+"""Bytes of a value as an object, beside its text. In messages of one word 250 were measured."""
 JSON_HINT = (
     "send pictures as files of a form (docs/api/pictures.md) and sound as a file, or raise max_json_mb in models.toml"
 )
@@ -45,9 +49,12 @@ async def read_json(request: Request, record: type[R]) -> R:
 async def read_noted(request: Request, data: bytes, record: type[R]) -> R:
     """The record in a JSON text of this request, whose unknown fields are noted, also for an error.
 
-    Raises InvalidRequest. A misspelled name of a required field so stands beside the error that it is missing.
+    Raises InvalidRequest, and Busy where the bodies of the client, or of all, take too much memory. A misspelled name
+    of a required field so stands beside the error that it is missing.
     """
     ignored: list[str] = []
+    if len(data) > SMALL and (parse := request.scope.get(PARSE)):
+        parse(VALUE_BYTES * min(MAX_VALUES, await READS.run(_marks, data)))
     try:
         return await read_record(data, record, limits_of(request), ignored)
     finally:
@@ -83,7 +90,7 @@ async def read_record(data: bytes, record: type[R], limits: Limits, ignored: lis
             fields.ignored = ignored
         return record(fields, limits)
 
-    return read() if len(data) <= SMALL else await asyncio.to_thread(read)
+    return read() if len(data) <= SMALL else await READS.run(read)
 
 
 def check_media(request: Request) -> None:

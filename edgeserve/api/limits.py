@@ -14,6 +14,8 @@ from edgeserve.units import MB
 
 HOLD = "edgeserve.hold"
 """Key in a request's scope: a function that counts bytes beside the body. Raises TooLarge and Busy."""
+PARSE = "edgeserve.parse"
+"""Key in a request's scope: a function that counts the bytes of the values in its body. Raises Busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class BodyLimit:
         async def counted() -> Message:
             return await body.next(receive)
 
-        scope[HOLD] = body.hold
+        scope[HOLD], scope[PARSE] = body.hold, body.parse
         try:
             await self._app(scope, counted, send)
         finally:

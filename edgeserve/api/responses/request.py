@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import functools
 import json
@@ -15,7 +14,7 @@ from edgeserve.api.adapters import Adapted
 from edgeserve.api.attachments import Attachments
 from edgeserve.api.conversation import MAX_FILES, Conversation
 from edgeserve.api.fields import NAME_CHARS
-from edgeserve.api.json_body import SMALL
+from edgeserve.api.json_body import READS, SMALL
 from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.openai.accepted import Only, Unavailable
 from edgeserve.api.openai.logprobs import MAX
@@ -88,7 +87,7 @@ class Asked(Adapted, FlatTools):
         past = history(responses_of(request), owner_of(request), self.previous_response_id, self.input)
         large = past.size > SMALL or len(self.input) > MANY
         gather = functools.partial(self._gathered, past, limits_of(request))
-        kept, given = await asyncio.to_thread(gather) if large else gather()
+        kept, given = await READS.run(gather) if large else gather()
         messages = await given.whole(Attachments(request))
         pool: Pool = request.app.state.pool
         model = models.choose(pool, self.model, models.answering_chat(messages))

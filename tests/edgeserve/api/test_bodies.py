@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.gates import Clock
 
-from edgeserve.api.bodies import LARGEST_AT_ONCE, SHARE, SLOWEST, SMALL, Bodies, Body
+from edgeserve.api.bodies import FREE_VALUES, LARGEST_AT_ONCE, SHARE, SLOWEST, SMALL, Bodies, Body
 from edgeserve.errors import Busy, RequestTimeout, TooLarge
 
 MB = 1 << 20
@@ -38,6 +38,54 @@ def test_small_bodies_are_admitted_whatever_the_large_ones_take() -> None:
             await bodies.open().next(part(SMALL, more=False))
         for _ in range(LARGEST_AT_ONCE):
             await bodies.open().next(part(SMALL, more=False))
+
+    asyncio.run(run())
+
+
+def test_the_values_of_a_client_s_bodies_are_bounded_together() -> None:
+    """A megabyte of small values takes thirty times as much memory once it is read."""
+
+    async def run() -> None:
+        bodies = Bodies(32 * MB, 20)
+
+        async def read(client: str, size: int, values: int) -> Body:
+            body = bodies.open(client)
+            await body.next(part(size, more=False))
+            body.parse(values)
+            return body
+
+        first, _ = [await read("10.0.0.1", MB, 28 * MB) for _ in range(SHARE)]
+        for _ in range(100):
+            await read("10.0.0.1", SMALL, FREE_VALUES)
+        with pytest.raises(Busy, match="64 MB of yours"):
+            await read("10.0.0.1", MB, 28 * MB)
+        await read("10.0.0.2", MB, 28 * MB)
+        bodies.close(first)
+
+    asyncio.run(run())
+
+
+def test_a_small_body_that_still_arrives_is_not_refused_for_a_large_one() -> None:
+    async def run() -> None:
+        bodies = Bodies(32 * MB, 20)
+        small = bodies.open("10.0.0.1")
+        await small.next(part(100))
+        for _ in range(SHARE):
+            await bodies.open("10.0.0.1").next(part(32 * MB, more=False))
+        with pytest.raises(Busy):
+            await bodies.open("10.0.0.1").next(part(MB, more=False))
+        await small.next(part(100, more=False))
+
+    asyncio.run(run())
+
+
+def test_a_body_alone_may_have_any_values() -> None:
+    async def run() -> None:
+        bodies = Bodies(MB, 20)
+        body = bodies.open()
+        await body.next(part(MB // 2, more=False))
+        body.parse(100 * MB)
+        assert body.shared <= MB
 
     asyncio.run(run())
 
