@@ -49,6 +49,7 @@ def test_a_connection_of_the_last_moment_is_served() -> None:
 
 def test_a_stream_without_an_end_does_not_keep_an_idle_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activities, "LAST_SECONDS", 0.1)
+    monkeypatch.setattr(activities, "LOOK_SECONDS", 0.05)
     with serving(fake_pool(["llm"])) as running, running.client.stream("GET", "/memory/feed") as stream:
         events = stream.iter_lines()
         assert next(events)

@@ -13,7 +13,7 @@ import pytest
 from support.gates import Clock
 from support.server import fake_pool, serving, until
 
-from edgeserve import server
+from edgeserve import activity, server
 from edgeserve.attendants import Attendant, IdleExit, Renewal, Served, Systemd, Tuner
 from edgeserve.connections import Patience
 from edgeserve.errors import ConfigError
@@ -105,9 +105,10 @@ def test_an_idle_server_ends_once() -> None:
     assert look(60) == 1
 
 
-def test_the_server_of_nobody_ends_by_itself() -> None:
+def test_the_server_of_nobody_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "LOOK_SECONDS", 0.05)
     with serving(fake_pool(["llm"]), attendants=[IdleExit(0.2)]) as running:
-        running.server._look_seconds = 0.05
+        running.server.look_seconds = 0.05
         until(lambda: running.server.should_exit, seconds=20)
 
 

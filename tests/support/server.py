@@ -38,6 +38,9 @@ from edgeserve.tls.certificate import Certificate
 from edgeserve.units import MB
 from edgeserve.wyoming import WyomingPort
 
+BEAT_SECONDS = 0.1
+"""Seconds between two samples of memory, and between two looks of the server, where the product takes 1 s."""
+
 
 def fake_pool(
     jobs: Sequence[Job] = JOBS,
@@ -55,9 +58,10 @@ def fake_pool(
 def considerate_governor() -> Governor:
     """A governor of this machine that takes from the process of the tests neither heap nor code: 40 ms each time.
 
-    The kernel does not count the pages of that process one by one, which takes 5 ms.
+    The kernel does not count the pages of that process one by one, which takes 5 ms. Its samples come soon.
     """
     governor = make_governor(MemoryPolicy())
+    governor.probe.interval = BEAT_SECONDS
     governor.release_idle_heap = lambda: None  # type: ignore[method-assign]
     governor.probe.read = governor.probe.read_quick  # type: ignore[method-assign]
     return governor
@@ -139,6 +143,7 @@ def serving(
     built = build(pool, drain_seconds=drain_seconds, **server)
     running = Server(built, pool, drain_seconds, connections=connections, patience=patience, certificate=certificate)
     running.attendants = attendants
+    running.look_seconds = min(running.look_seconds, BEAT_SECONDS)
     if wyoming is not None:
         running.ports.append(WyomingPort(wyoming, built.state, server.get("live_idle_seconds", 60.0)))
     ready = threading.Event()
