@@ -7,6 +7,7 @@ import json
 import socket
 
 import pytest
+from support.gates import HeldAnswer
 from support.server import fake_pool, serving, until
 
 from edgeserve import activity as activities
@@ -14,7 +15,7 @@ from edgeserve.activity import Activity
 
 
 def test_requests_and_live_sessions_are_work_and_idle_connections_are_none() -> None:
-    with serving(fake_pool(["llm", "asr"], delay=0.05)) as running:
+    with serving(fake_pool(["llm", "asr"])) as running, HeldAnswer(running.pool.gates["llm"]) as held:
         activity = Activity(running.server, running.app.state)
         assert not activity.busy
         running.client.get("/v1/health")
@@ -23,6 +24,7 @@ def test_requests_and_live_sessions_are_work_and_idle_connections_are_none() -> 
         body = {"messages": [{"role": "user", "content": "one two three four"}], "stream": True}
         with running.client.stream("POST", "/v1/chat/completions", json=body) as answer:
             assert activity.busy
+            held.go.set()
             answer.read()
         until(lambda: not activity.busy and activity.asked == asked + 1)
         session = running.client.post("/v1/transcribe/stream").json()["session"]

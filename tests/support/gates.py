@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import queue
 import threading
 import time
@@ -179,4 +180,25 @@ class Held:
 
     def _wait(self) -> None:
         self.entered.set()
-        assert self.go.wait(10)
+        assert self.go.wait(60)
+
+
+class HeldAnswer(Held):
+    """Makes the answer of a fake engine wait after its first word until ``go`` is set, or the block ends.
+
+    What a test does meanwhile meets an answer under way, however slow the machine is.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._engine, self._words = engine_of(gate), itertools.count()
+        super().__init__(self._engine)
+
+    def _wait(self) -> None:
+        if self._engine.rung is Rung.HOT and next(self._words):
+            super()._wait()
+
+    def __enter__(self) -> HeldAnswer:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.go.set()
