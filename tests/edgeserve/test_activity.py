@@ -46,7 +46,7 @@ def test_a_connection_of_the_last_moment_is_served() -> None:
             while piece := link.recv(4096):
                 got += piece
         assert json.loads(got.partition(b"\r\n\r\n")[2])["status"] == "ok"
-        until(lambda: running.server.should_exit, seconds=20)
+        until(lambda: running.server.should_exit)
 
 
 def test_a_stream_without_an_end_does_not_keep_an_idle_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,5 +57,5 @@ def test_a_stream_without_an_end_does_not_keep_an_idle_server(monkeypatch: pytes
         assert next(events)
         activity = Activity(running.server, running.app.state)
         running.server._loop.call_soon_threadsafe(activity.end_idle)  # type: ignore[union-attr]
-        until(lambda: running.server.should_exit, seconds=20)
+        until(lambda: running.server.should_exit)
         assert any("the server is shutting down" in line for line in events)

@@ -110,7 +110,7 @@ def test_the_server_of_nobody_ends_by_itself(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(activity, "LOOK_SECONDS", 0.05)
     with serving(fake_pool(["llm"]), attendants=[IdleExit(0.2)]) as running:
         running.server.look_seconds = 0.05
-        until(lambda: running.server.should_exit, seconds=20)
+        until(lambda: running.server.should_exit)
 
 
 def test_every_attendant_is_told_of_the_whole_life() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import uvicorn.server
 from starlette.applications import Starlette
-from support.gates import FAKES, fake_spec
+from support.gates import FAKES, PATIENCE_SECONDS, fake_spec
 from support.memory import POLICY, FakeProbe
 
 from edgeserve import app
@@ -151,13 +151,13 @@ def serving(
     thread = threading.Thread(target=running.run, args=([listener],))
     thread.start()
     try:
-        assert ready.wait(10)
+        assert ready.wait(PATIENCE_SECONDS)
         scheme, verify = ("https", trusting(certificate.path)) if certificate else ("http", True)
-        with httpx.Client(base_url=address(listener, scheme), timeout=30, verify=verify) as client:
+        with httpx.Client(base_url=address(listener, scheme), timeout=PATIENCE_SECONDS, verify=verify) as client:
             yield Running(str(client.base_url), pool, built, client, running)
     finally:
         running.should_exit = True
-        thread.join(30)
+        thread.join(PATIENCE_SECONDS)
         listener.close()
         assert not thread.is_alive(), stacks()
 
@@ -170,7 +170,7 @@ def stacks() -> str:
         return f"waited too long; all threads:\n{file.read()}"
 
 
-def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
+def until(true: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
     """Wait for what the server does on a thread of its own."""
     deadline = time.monotonic() + seconds
     while not true():
