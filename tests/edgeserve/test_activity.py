@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -34,14 +35,21 @@ def test_requests_and_live_sessions_are_work_and_idle_connections_are_none() -> 
         assert not activity.failing
 
 
-def test_a_connection_of_the_last_moment_is_served() -> None:
+def test_a_connection_of_the_last_moment_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activities, "LOOK_SECONDS", 0.5)
+    request = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with serving(fake_pool(["llm"])) as running:
         host, port = running.client.base_url.host, running.client.base_url.port or 0
         with contextlib.closing(socket.create_connection((host, port), timeout=10)) as link:
             until(lambda: len(running.server.connections) == 1)
             activity = Activity(running.server, running.app.state)
-            running.server._loop.call_soon_threadsafe(activity.end_idle)  # type: ignore[union-attr]
-            link.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+
+            def last() -> None:
+                """On the server's loop, so that the request comes in time on any machine."""
+                activity.end_idle()
+                asyncio.get_running_loop().call_later(0.05, link.sendall, request)
+
+            running.server._loop.call_soon_threadsafe(last)  # type: ignore[union-attr]
             got = b""
             while piece := link.recv(4096):
                 got += piece
