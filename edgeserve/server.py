@@ -151,7 +151,8 @@ class Server(UvicornServer):
         self.connections = Connections(ServerSettings().max_connections) if connections is None else connections
         patience = patience or Patience()
         shared = self._shared = {"connections": self.connections, "patience": patience, "reading": Reading()}
-        self._look_seconds = min(LOOK_SECONDS, *(seconds / 4 for seconds in astuple(patience)))
+        self.look_seconds = min(LOOK_SECONDS, *(seconds / 4 for seconds in astuple(patience)))
+        """Seconds between two looks at connections and attendants."""
         end_seconds = int(drain_seconds + LAST_WORDS_SECONDS)
         super().__init__(uvicorn_config(application, shared, certificate, end_seconds))
         self.on_ready: Callable[[], None] = lambda: None
@@ -220,7 +221,7 @@ class Server(UvicornServer):
 
     async def _look(self) -> None:
         while True:
-            await asyncio.sleep(self._look_seconds)
+            await asyncio.sleep(self.look_seconds)
             self.connections.look()
             logs.tell_repeated()
             for one in self.attendants:

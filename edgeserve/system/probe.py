@@ -48,7 +48,8 @@ class Probe:
         self._cgroups = cgroups
         self._platform = platform
         self._run = run
-        self._interval = interval
+        self.interval = interval
+        """Seconds between two readings of the thread."""
         self._clock = clock
         self._latest: Readings | None = None
         self._stopped = threading.Event()
@@ -70,7 +71,7 @@ class Probe:
     def latest(self) -> Readings:
         """The last reading; a fresh one when the last is older than two intervals, as it may be without the thread."""
         last = self._latest
-        if last is None or self._clock() - last.at > 2 * self._interval:
+        if last is None or self._clock() - last.at > 2 * self.interval:
             return self.read_quick()
         return last
 
@@ -90,12 +91,12 @@ class Probe:
         return readings
 
     def _loop(self) -> None:
-        while not self._stopped.wait(self._interval):
+        while not self._stopped.wait(self.interval):
             try:
                 self.read_quick()
                 self.beat()
             except Exception:
-                log.exception("memory could not be read; the next reading is in %g s", self._interval)
+                log.exception("memory could not be read; the next reading is in %g s", self.interval)
 
     def _read_linux(self, exact: bool) -> Readings:
         total, available = procfs.parse_meminfo((self._proc / "meminfo").read_text(encoding="ascii"))

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gates import Clock
+from support.gates import Clock, HeldAnswer
 from support.server import fake_pool, serving, until
 
-from edgeserve import server
+from edgeserve import activity, server
+from edgeserve.activity import Activity
 from edgeserve.attendants import Attendant, IdleExit, Renewal, Served, Systemd, Tuner
 from edgeserve.connections import Patience
 from edgeserve.errors import ConfigError
@@ -105,10 +106,11 @@ def test_an_idle_server_ends_once() -> None:
     assert look(60) == 1
 
 
-def test_the_server_of_nobody_ends_by_itself() -> None:
+def test_the_server_of_nobody_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "LOOK_SECONDS", 0.05)
     with serving(fake_pool(["llm"]), attendants=[IdleExit(0.2)]) as running:
-        running.server._look_seconds = 0.05
-        until(lambda: running.server.should_exit, seconds=20)
+        running.server.look_seconds = 0.05
+        until(lambda: running.server.should_exit)
 
 
 def test_every_attendant_is_told_of_the_whole_life() -> None:
@@ -201,17 +203,30 @@ def test_the_served_models_are_listed_while_the_server_runs(tmp_path: Path) -> N
 def test_the_list_stays_until_the_last_answer_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server looks at its attendants during the drain, too."""
     monkeypatch.setattr(server, "LOOK_SECONDS", 0.02)
-    body = {"messages": [{"role": "user", "content": "word " * 20}], "stream": True}
+    body = {"messages": [{"role": "user", "content": "one two"}], "stream": True}
+    looks = 0
+
+    class Counted(Served):
+        def look(self, server: Activity) -> None:
+            nonlocal looks
+            super().look(server)
+            looks += 1
+
+    served = Counted(tmp_path, lambda: ["hibari"])
     with (
-        serving(fake_pool(["llm"], delay=0.05), attendants=[Served(tmp_path, lambda: ["hibari"])]) as running,
+        serving(fake_pool(["llm"]), attendants=[served]) as running,
+        HeldAnswer(running.pool.gates["llm"]) as held,
         running.client.stream("POST", "/v1/chat/completions", json=body) as answer,
     ):
         lines = answer.iter_lines()
         next(lines)
         running.server.should_exit = True
         until(lambda: not any(one.is_serving() for one in running.server.servers))
-        during = {path.name for _ in lines for path in tmp_path.iterdir()}
-    assert during == {own_name()}
+        before = looks
+        until(lambda: looks > before + 1)
+        assert [path.name for path in tmp_path.iterdir()] == [own_name()]
+        held.go.set()
+        assert any("[DONE]" in line for line in lines)
     assert list(tmp_path.iterdir()) == []
 
 

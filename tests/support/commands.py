@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 from support import fake_cli
-from support.gates import CountingGovernor
+from support.gates import PATIENCE_SECONDS, CountingGovernor
 
 
 def run(*argv: str, environ: Mapping[str, str] | None = None, governor: CountingGovernor | None = None) -> int:
@@ -65,7 +65,7 @@ class Typist:
     def type(self, text: str) -> None:
         os.write(self._terminal, text.encode())
 
-    def sees(self, text: str, seconds: float = 20.0) -> str:
+    def sees(self, text: str, seconds: float = PATIENCE_SECONDS) -> str:
         """Wait for ``text`` on the screen; what came before it."""
         until = time.monotonic() + seconds
         while text not in self._unread:

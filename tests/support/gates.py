@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import queue
 import threading
 import time
@@ -25,6 +26,8 @@ from edgeserve.messages import Request
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.work import Done, Work
 
+PATIENCE_SECONDS = 60.0
+"""Longest wait of a test for what must come. It costs nothing, and a machine at its limit may need 20 s for a start."""
 FAKES: dict[Job, Any] = {"llm": FakeChat, "vision": FakeChat, "asr": FakeSpeechToText, "tts": FakeTextToSpeech}
 FAKES |= {"embedding": FakeChat, "rerank": FakeRerank, "speaker": FakeDiarizer}
 BATCHING_FAKES: dict[Job, Any] = {**FAKES, "llm": FakeBatchChat, "vision": FakeBatchChat}
@@ -148,7 +151,7 @@ class Mailbox:
     def work(self, request: Request) -> Work:
         return Work(request, self.items.put)
 
-    def rest(self, timeout: float = 10.0) -> tuple[list[Any], EdgeserveError | None]:
+    def rest(self, timeout: float = PATIENCE_SECONDS) -> tuple[list[Any], EdgeserveError | None]:
         """All events up to the end, and how it ended."""
         events: list[Any] = []
         while not isinstance(item := self.items.get(timeout=timeout), Done):
@@ -179,4 +182,25 @@ class Held:
 
     def _wait(self) -> None:
         self.entered.set()
-        assert self.go.wait(10)
+        assert self.go.wait(PATIENCE_SECONDS)
+
+
+class HeldAnswer(Held):
+    """Makes the answer of a fake engine wait after its first word until ``go`` is set, or the block ends.
+
+    What a test does meanwhile meets an answer under way, however slow the machine is.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._engine, self._words = engine_of(gate), itertools.count()
+        super().__init__(self._engine)
+
+    def _wait(self) -> None:
+        if self._engine.rung is Rung.HOT and next(self._words):
+            super()._wait()
+
+    def __enter__(self) -> HeldAnswer:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.go.set()

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import pytest
 from support.contract import ask
-from support.gates import Clock, CountingGovernor, Mailbox, run
+from support.gates import PATIENCE_SECONDS, Clock, CountingGovernor, Mailbox, run
 from support.server import until
 from support.sound import speech
 
@@ -98,7 +98,7 @@ class Asked:
         self._box.items.put(item)
 
     def first(self) -> Event:
-        event: Event = self._box.items.get(timeout=10)
+        event: Event = self._box.items.get(timeout=PATIENCE_SECONDS)
         return event
 
     def rest(self) -> list[Event]:
@@ -620,5 +620,5 @@ class HostContract:
 def on_a_thread(task: Callable[[], None]) -> None:
     thread = threading.Thread(target=task)
     thread.start()
-    thread.join(10)
+    thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive()

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from support.gates import PATIENCE_SECONDS
 from support.server import Running
 
 from edgeserve.connections import Patience
@@ -23,7 +24,7 @@ HELLO = b'{"prompt": "hello"}'
 
 
 @contextlib.contextmanager
-def dialled(running: Running, *, timeout: float = 10.0, receive_bytes: int = 0) -> Iterator[socket.socket]:
+def dialled(running: Running, *, timeout: float = PATIENCE_SECONDS, receive_bytes: int = 0) -> Iterator[socket.socket]:
     """A connection; ``receive_bytes`` is the client's own buffer, where it shall be small."""
     host, _, port = running.url.removeprefix("http://").rstrip("/").partition(":")
     with socket.socket() as link:

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import uvicorn.server
 from starlette.applications import Starlette
-from support.gates import FAKES, fake_spec
+from support.gates import FAKES, PATIENCE_SECONDS, fake_spec
 from support.memory import POLICY, FakeProbe
 
 from edgeserve import app
@@ -38,6 +38,9 @@ from edgeserve.tls.certificate import Certificate
 from edgeserve.units import MB
 from edgeserve.wyoming import WyomingPort
 
+BEAT_SECONDS = 0.1
+"""Seconds between two samples of memory, and between two looks of the server, where the product takes 1 s."""
+
 
 def fake_pool(
     jobs: Sequence[Job] = JOBS,
@@ -55,9 +58,10 @@ def fake_pool(
 def considerate_governor() -> Governor:
     """A governor of this machine that takes from the process of the tests neither heap nor code: 40 ms each time.
 
-    The kernel does not count the pages of that process one by one, which takes 5 ms.
+    The kernel does not count the pages of that process one by one, which takes 5 ms. Its samples come soon.
     """
     governor = make_governor(MemoryPolicy())
+    governor.probe.interval = BEAT_SECONDS
     governor.release_idle_heap = lambda: None  # type: ignore[method-assign]
     governor.probe.read = governor.probe.read_quick  # type: ignore[method-assign]
     return governor
@@ -139,6 +143,7 @@ def serving(
     built = build(pool, drain_seconds=drain_seconds, **server)
     running = Server(built, pool, drain_seconds, connections=connections, patience=patience, certificate=certificate)
     running.attendants = attendants
+    running.look_seconds = min(running.look_seconds, BEAT_SECONDS)
     if wyoming is not None:
         running.ports.append(WyomingPort(wyoming, built.state, server.get("live_idle_seconds", 60.0)))
     ready = threading.Event()
@@ -146,13 +151,13 @@ def serving(
     thread = threading.Thread(target=running.run, args=([listener],))
     thread.start()
     try:
-        assert ready.wait(10)
+        assert ready.wait(PATIENCE_SECONDS)
         scheme, verify = ("https", trusting(certificate.path)) if certificate else ("http", True)
-        with httpx.Client(base_url=address(listener, scheme), timeout=30, verify=verify) as client:
+        with httpx.Client(base_url=address(listener, scheme), timeout=PATIENCE_SECONDS, verify=verify) as client:
             yield Running(str(client.base_url), pool, built, client, running)
     finally:
         running.should_exit = True
-        thread.join(30)
+        thread.join(PATIENCE_SECONDS)
         listener.close()
         assert not thread.is_alive(), stacks()
 
@@ -165,7 +170,7 @@ def stacks() -> str:
         return f"waited too long; all threads:\n{file.read()}"
 
 
-def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
+def until(true: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
     """Wait for what the server does on a thread of its own."""
     deadline = time.monotonic() + seconds
     while not true():

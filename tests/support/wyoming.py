@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from support.gates import PATIENCE_SECONDS
 from support.server import Running, serving
 
 from edgeserve.listening import listen
@@ -81,7 +82,7 @@ class Wyoming:
         self.running, self.port = running, port
 
     @contextlib.contextmanager
-    def dialled(self, *, timeout: float = 10.0, receive_bytes: int = 0) -> Iterator[Client]:
+    def dialled(self, *, timeout: float = PATIENCE_SECONDS, receive_bytes: int = 0) -> Iterator[Client]:
         """A connection; ``receive_bytes`` is the client's own buffer, where it shall be small."""
         link = socket.socket()
         if receive_bytes:

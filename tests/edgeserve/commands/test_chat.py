@@ -11,7 +11,7 @@ import pytest
 from benchmarks.mmproj import picture
 from support import fake_cli
 from support.commands import run, told, typist
-from support.gates import CountingGovernor
+from support.gates import PATIENCE_SECONDS, CountingGovernor
 
 from edgeserve.commands.chat import Conversation, converse
 from edgeserve.errors import DoesNotFit
@@ -64,7 +64,7 @@ def test_a_conversation() -> None:
         me.sees("Ctrl-D leaves")
         me.sees("> ")
         me.type("\x04")
-        assert me.process.wait(timeout=20) == 0
+        assert me.process.wait(timeout=PATIENCE_SECONDS) == 0
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_exit_leaves() -> None:
     with typist("chat") as me:
         me.sees("> ")
         me.type("/exit\n")
-        assert me.process.wait(timeout=20) == 0
+        assert me.process.wait(timeout=PATIENCE_SECONDS) == 0
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_ctrl_c_stops_the_answer_and_the_conversation_goes_on() -> None:
         me.sees("again\r\n")
         me.sees("> ")
         me.type("/exit\n")
-        assert me.process.wait(timeout=20) == 0
+        assert me.process.wait(timeout=PATIENCE_SECONDS) == 0
 
 
 def test_ctrl_c_at_the_prompt_only_clears_the_line(
@@ -123,4 +123,4 @@ def test_an_error_does_not_end_the_conversation() -> None:
             me.sees("[ERROR] fake-llm failed on run")
         me.sees("> ")
         me.type("/exit\n")
-        assert me.process.wait(timeout=20) == 0
+        assert me.process.wait(timeout=PATIENCE_SECONDS) == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from support.gates import HeldAnswer
 from support.managed import NOWHERE, World, managed, model
 from support.server import until
 
@@ -92,9 +93,8 @@ def test_an_engine_that_waited_for_its_place_is_served_as_a_request_said_meanwhi
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(manager, "PATIENCE_SECONDS", 0.01)
-    slow = model(options={"delay": 0.01})
-    with managed({"llm": slow}) as (running, world):
-        body = {"prompt": "word " * 40}
+    with managed({"llm": model(threads=1)}) as (running, world), HeldAnswer(world.pool.gates["llm"]) as held:
+        body = {"prompt": "one two"}
         with httpx.stream("POST", f"{running.url}/v1/chat/stream", json=body, timeout=30) as answer:
             lines = answer.iter_lines()
             next(lines)
@@ -102,6 +102,7 @@ def test_an_engine_that_waited_for_its_place_is_served_as_a_request_said_meanwhi
             assert httpx.post(f"{running.url}/admin/reload").json()["still_answering"] == ["llm"]
             changed = httpx.patch(f"{running.url}/admin/config", json={"models": {"llm": {"pinned": True}}})
             assert changed.json()["models"]["llm"]["pinned"]
+            held.go.set()
             assert list(lines)
         until(lambda: not running.app.state.manager.moving)
         assert world.pool.gates["llm"].pinned

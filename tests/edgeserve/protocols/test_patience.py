@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from support.contract import ask
-from support.gates import Clock, Mailbox, engine_of, fake_spec, gate_of
+from support.gates import PATIENCE_SECONDS, Clock, Mailbox, engine_of, fake_spec, gate_of
+from support.server import until
 
 from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
 from edgeserve.errors import SlowReader
@@ -70,12 +71,12 @@ def test_a_paused_answer_gives_its_place_up_while_another_goes_on(make: Callable
     clock = Clock()
     gate = make(2, clock)
     unread, _ = submit(gate, "one two", lambda: False)
-    assert unread.items.get(timeout=5) == TokenEvent("one")
+    assert unread.items.get(timeout=PATIENCE_SECONDS) == TokenEvent("one")
     submit(gate, "endless")
     waiting, _ = submit(gate, "three")
     clock.now += PATIENCE
-    assert waiting.rest(5)[1] is None
-    assert isinstance(unread.rest(5)[1], SlowReader)
+    assert waiting.rest()[1] is None
+    assert isinstance(unread.rest()[1], SlowReader)
 
 
 @pytest.mark.parametrize("paused", [1, 2])
@@ -87,15 +88,15 @@ def test_a_paused_answer_is_cut_only_where_no_place_is_free(make: Callable[..., 
     stepping, go = threading.Event(), threading.Event()
     unread = [submit(gate, "one two", lambda: False) for _ in range(paused)]
     for box, _ in unread:
-        assert box.items.get(timeout=5) == TokenEvent("one")
+        assert box.items.get(timeout=PATIENCE_SECONDS) == TokenEvent("one")
     clock.now += PATIENCE
     step = engine.step
-    engine.step = lambda: (stepping.set(), go.wait(10), step())
+    engine.step = lambda: (stepping.set(), go.wait(PATIENCE_SECONDS), step())
     _, endless = submit(gate, "endless")
-    assert stepping.wait(5)
+    assert stepping.wait(PATIENCE_SECONDS)
     waiting, _ = submit(gate, "three")
     go.set()
-    assert waiting.rest(5)[1] is None
+    assert waiting.rest()[1] is None
     assert sum(work.cancel.is_set() for _, work in unread) == paused - 1
     gate.cancel(endless)
 
@@ -105,9 +106,9 @@ def test_beside_a_paused_answer_those_that_wait_follow_each_other_at_once(monkey
     gate = gate_of(FakeChat(fake_spec("llm")))
     try:
         unread, work = submit(gate, "one two", lambda: False)
-        assert unread.items.get(timeout=5) == TokenEvent("one")
+        assert unread.items.get(timeout=PATIENCE_SECONDS) == TokenEvent("one")
         boxes = [submit(gate, "three four")[0] for _ in range(4)]
-        assert [box.rest(5)[1] for box in boxes] == [None] * 4
+        assert [box.rest()[1] for box in boxes] == [None] * 4
         gate.cancel(work)
     finally:
         gate.stop()
@@ -117,11 +118,12 @@ def test_an_answer_without_room_gets_that_of_a_paused_one(make: Callable[..., Ga
     clock = Clock()
     gate = make(2, clock)
     unread, _ = submit(gate, "one two", lambda: False)
-    assert unread.items.get(timeout=5) == TokenEvent("one")
+    assert unread.items.get(timeout=PATIENCE_SECONDS) == TokenEvent("one")
     starved, _ = submit(gate, "wait")
-    threading.Event().wait(0.2)
     engine: Any = engine_of(gate)
+    until(lambda: engine.rounds > 0)
+    threading.Event().wait(0.2)
     assert 0 < engine.rounds < 100, "it does not turn round and round meanwhile"
     clock.now += PATIENCE
-    assert starved.rest(5)[1] is None
-    assert isinstance(unread.rest(5)[1], SlowReader)
+    assert starved.rest()[1] is None
+    assert isinstance(unread.rest()[1], SlowReader)

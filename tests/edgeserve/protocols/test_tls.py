@@ -158,7 +158,7 @@ def test_stalled_handshakes_give_their_places_to_others(certificate: Certificate
     with secured(certificate, connections=Connections(8)) as running, contextlib.ExitStack() as held:
         for _ in range(12):
             held.enter_context(raw(running)).sendall(b"\x16\x03\x01")
-        until(lambda: len(running.server.connections) == 4, seconds=10)
+        until(lambda: len(running.server.connections) == 4)
         assert running.client.get("/v1/health").status_code == 200
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.gates import PATIENCE_SECONDS
 
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.options import read_options
@@ -57,7 +58,7 @@ def test_no_answer_waits_while_another_model_is_mapped(
 
     def slowly(*arguments: Any) -> Any:
         loading.set()
-        go.wait(10)
+        go.wait(PATIENCE_SECONDS)
         return load(*arguments)
 
     def used() -> None:
@@ -67,11 +68,11 @@ def test_no_answer_waits_while_another_model_is_mapped(
     monkeypatch.setattr(llama_model, "_load", slowly)
     with ThreadPoolExecutor(3) as threads:
         both = [threads.submit(acquire, tmp_path, "b") for _ in range(2)]
-        assert loading.wait(5)
+        assert loading.wait(PATIENCE_SECONDS)
         try:
-            threads.submit(used).result(2)
+            threads.submit(used).result(PATIENCE_SECONDS / 2)
         finally:
             go.set()
-        first, second = (one.result(5) for one in both)
+        first, second = (one.result(PATIENCE_SECONDS) for one in both)
     assert first is second, "it is mapped once"
     assert first.users == 2

@@ -299,7 +299,7 @@ def test_a_client_that_leaves_while_it_loads_waits_no_longer(live: Running) -> N
         other = others.submit(live.client.post, "/memory/preload", json={"engines": ["asr"]})
         until(lambda: len(live.server.server_state.tasks) == 2)
         link.close()
-        until(lambda: len(live.server.server_state.tasks) == 1, 5)
+        until(lambda: len(live.server.server_state.tasks) == 1)
         held.go.set()
         assert other.result(10).json() == {"results": {"asr:fake-asr": True}}
 

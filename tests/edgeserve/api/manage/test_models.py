@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.gates import HeldAnswer
 from support.managed import managed, model
 from support.server import Running
 
@@ -76,14 +77,15 @@ def test_a_wrong_move_is_named(path: str, body: dict[str, Any], status: int, wor
 
 
 def test_a_model_at_work_is_not_unloaded() -> None:
-    with managed({"llm": model(options={"delay": 0.01})}) as (running, _):
-        body = {"prompt": "word " * 40}
+    with managed({"llm": model()}) as (running, world), HeldAnswer(world.pool.gates["llm"]) as held:
+        body = {"prompt": "one two"}
         with httpx.stream("POST", f"{running.url}/v1/chat/stream", json=body, timeout=30) as stream:
             lines = stream.iter_lines()
             next(lines)
             refused = post(running, "unload", model="llm")
             assert refused.status_code == 503
             assert "answering a request" in refused.json()["error"]["message"]
+            held.go.set()
             assert '"text"' in [line for line in lines if line][-1]
 
 
@@ -136,17 +138,20 @@ def test_nothing_outside_of_the_store_is_deleted(tmp_path: Path, name: str) -> N
 
 def test_a_model_that_is_served_on_demand_leaves_before_its_files(tmp_path: Path) -> None:
     file = stored(tmp_path, "used")
-    slow = model(options={"delay": 0.01})
-    with managed({"used": slow}, Store(tmp_path), files={"used": file}) as (running, world):
+    with (
+        managed({"used": model()}, Store(tmp_path), files={"used": file}) as (running, world),
+        HeldAnswer(world.pool.gates["used"]) as held,
+    ):
         manager = running.app.state.manager
         manager.config = dataclasses.replace(manager.config, models={})  # no table names it
-        body = {"model": "used", "prompt": "word " * 40}
+        body = {"model": "used", "prompt": "one two"}
         with httpx.stream("POST", f"{running.url}/v1/chat/stream", json=body, timeout=30) as stream:
             lines = stream.iter_lines()
             next(lines)
             refused = httpx.delete(f"{running.url}/admin/models/used")
             assert (refused.status_code, refused.json()["error"]["code"]) == (409, "in_use")
             assert file.exists()
+            held.go.set()
             assert '"text"' in [line for line in lines if line][-1]
         assert running.client.delete("/admin/models/used").status_code == 200
         assert dict(world.pool.gates) == {}

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.gates import HeldAnswer
 from support.managed import managed, model
 from support.server import Running, until
 
@@ -25,7 +26,6 @@ from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.model_settings import AdapterSettings
 from edgeserve.settings import Source
 
-WORDS = 60
 """Words of an answer that takes a while."""
 
 
@@ -76,17 +76,26 @@ def test_models_come_and_go() -> None:
         assert running.client.post("/memory/evict/asr").status_code == 404  # no engine is configured
 
 
+Answer = tuple[Iterator[str], HeldAnswer]
+"""The rest of an answer that has begun, and the one who lets it come."""
+
+
 @contextlib.contextmanager
-def answering(running: Running, name: str = "") -> Iterator[Iterator[str]]:
-    """The rest of an answer of many words that has begun."""
-    body = {"prompt": f"{'word ' * WORDS}end", "model": name}
-    with httpx.stream("POST", f"{running.url}/v1/chat/stream", json=body, timeout=30) as answer:
+def answering(running: Running, words: int = 1) -> Iterator[Answer]:
+    """An answer that has begun, and waits after its first word until its rest is read."""
+    body = {"prompt": f"one {'word ' * words}end"}
+    with (
+        HeldAnswer(running.pool.gates["llm"]) as held,
+        httpx.stream("POST", f"{running.url}/v1/chat/stream", json=body, timeout=30) as answer,
+    ):
         lines = answer.iter_lines()
         assert "token" in next(lines)
-        yield lines
+        yield lines, held
 
 
-def is_whole(lines: Iterator[str]) -> bool:
+def is_whole(answer: Answer) -> bool:
+    lines, held = answer
+    held.go.set()
     last = [line for line in lines if line][-1]
     return bool(json.loads(last.removeprefix("data: ")).get("text", "").endswith("word end"))
 
@@ -100,8 +109,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_an_answer_ends_whole_while_its_model_is_removed() -> None:
-    with managed({"llm": model(options={"delay": 0.01})}) as (running, world):
-        with answering(running) as lines:
+    with managed({"llm": model()}) as (running, world):
+        with answering(running) as answer:
             world.rewrite({})
             found = reload(running)
             assert (found["removed"], found["still_answering"]) == (["llm"], ["llm"])
@@ -109,7 +118,7 @@ def test_an_answer_ends_whole_while_its_model_is_removed() -> None:
             assert gate.rung is Rung.HOT
             refused = httpx.post(f"{running.url}/v1/chat", json={"prompt": "hello"})
             assert refused.status_code == 404
-            assert is_whole(lines)
+            assert is_whole(answer)
         until(lambda: not world.pool.leaving)
         assert gate.rung is Rung.COLD
         assert list(world.pool.governor.accounts) == []
@@ -118,15 +127,15 @@ def test_an_answer_ends_whole_while_its_model_is_removed() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_requests_wait_for_the_engine_that_takes_the_place_of_another() -> None:
-    with managed({"llm": model(options={"delay": 0.01})}) as (running, world):
+    with managed({"llm": model()}) as (running, world):
         before = world.pool.gates["llm"]
-        with answering(running) as lines:
+        with answering(running) as answer:
             world.rewrite({"llm": model(threads=2)})
             found = reload(running)
             assert (found["replaced"], found["still_answering"]) == (["llm"], ["llm"])
             with ThreadPoolExecutor(1) as others:
                 asked = others.submit(httpx.post, f"{running.url}/v1/chat", json={"prompt": "hello"}, timeout=30)
-                assert is_whole(lines)
+                assert is_whole(answer)
                 assert asked.result().status_code == 200
         assert world.pool.gates["llm"] is not before
         assert before.rung is Rung.COLD
@@ -137,15 +146,15 @@ def test_requests_wait_for_the_engine_that_takes_the_place_of_another() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_model_that_leaves_and_comes_back_meanwhile_has_one_engine_at_a_time() -> None:
-    slow = model(options={"delay": 0.01})
-    with managed({"llm": slow}) as (running, world):
-        with answering(running) as lines:
+    first = model(threads=1)
+    with managed({"llm": first}) as (running, world):
+        with answering(running) as answer:
             world.rewrite({})
             reload(running)
-            world.rewrite({"llm": slow})
+            world.rewrite({"llm": first})
             assert reload(running)["added"] == ["llm"]
             assert "llm" not in world.pool.gates
-            assert is_whole(lines)
+            assert is_whole(answer)
         until(lambda: "llm" in world.pool.gates)
         assert running.client.post("/v1/chat", json={"prompt": "hello"}).status_code == 200
         world.rewrite({"llm": model()})
@@ -155,9 +164,10 @@ def test_a_model_that_leaves_and_comes_back_meanwhile_has_one_engine_at_a_time()
 @pytest.mark.usefixtures("quick")
 def test_the_server_ends_while_a_model_leaves_and_another_waits_to_come() -> None:
     with managed({"llm": model(options={"delay": 0.05})}, server={"drain_seconds": 0.2}) as (running, world):
-        with answering(running) as lines:
+        with answering(running, words=400) as (lines, held):
             world.rewrite({"llm": model()})
             reload(running)
+            held.go.set()
             running.server.should_exit = True
             last = json.loads([line for line in lines if line][-1].removeprefix("data: "))
         assert last["error"]["code"] == "shutting_down"

@@ -15,7 +15,7 @@ import openai
 import pytest
 from benchmarks.mmproj import picture
 from openai import AsyncOpenAI, OpenAI
-from support.gates import BATCHING_FAKES, engine_of
+from support.gates import BATCHING_FAKES, HeldAnswer, engine_of
 from support.server import Running, fake_pool, serving, until
 from support.speech import wav
 
@@ -282,8 +282,8 @@ def test_several_answers_are_made_at_once_unless_they_must_be_had_again(seed: in
 
 
 def test_a_full_queue_is_busy_and_says_when_to_come_back() -> None:
-    with serving(fake_pool(["llm"], queue_limit=0, delay=0.05)) as running:
-        body = {"model": "llm", "messages": [{"role": "user", "content": "word " * 40}], "stream": True}
+    with serving(fake_pool(["llm"], queue_limit=0)) as running, HeldAnswer(running.pool.gates["llm"]):
+        body = {"model": "llm", "messages": [{"role": "user", "content": "one two"}], "stream": True}
         with running.client.stream("POST", "/v1/chat/completions", json=body) as stream:
             lines = stream.iter_lines()  # kept: closing it would close the connection
             next(lines)

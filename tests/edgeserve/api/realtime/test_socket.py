@@ -212,9 +212,8 @@ def test_speech_interrupts_an_answer() -> None:
         assert kept.split() == ["word."]
 
 
-def test_cancel_and_the_errors_that_clients_know(running: Running) -> None:
-    engine = engine_of(running.pool.gates["llm"])
-    engine._delay = 0.02
+def test_cancel_and_the_errors_that_clients_know(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_of(running.pool.gates["llm"]), "_delay", 0.02)
     with dial(running) as socket:
         told(socket)
         send(socket, "response.cancel", event_id="mine")
@@ -222,7 +221,7 @@ def test_cancel_and_the_errors_that_clients_know(running: Running) -> None:
         assert (error["code"], error["event_id"]) == ("response_cancel_not_active", "mine")
         send(socket, "input_audio_buffer.commit")
         assert told(socket)["error"]["code"] == "input_audio_buffer_commit_empty"
-        send(socket, "conversation.item.create", item=user("word " * 2000))
+        send(socket, "conversation.item.create", item=user("word " * 900))  # the context holds 1,024
         until_told(socket, "conversation.item.done")
         send(socket, "response.create")
         send(socket, "response.create")
