@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import dataclasses
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import numpy
 import pytest
 from benchmarks.live import Heard, talk
+from benchmarks.noises import claps
 from support.server import Running, serving, until
+from support.sound import pcm24
 from support.speech import SENTENCES, STORY, spoken, word_error_rate
+from websockets.sync.client import ClientConnection, connect
 
 from edgeserve import assembly, config
+from edgeserve.engine import Rung
 from edgeserve.models.store import Store
 
 pytestmark = pytest.mark.models
 
+CLAPS = 0.3 * claps()
 SAID = SENTENCES[:3]
 """benchmarks/live.py has eight sessions at once, on a machine that does nothing else."""
 
@@ -59,3 +67,30 @@ def test_a_story_longer_than_the_window(server: Running) -> None:
     told = server.client.post("/v1/transcribe/flush").json()["transcript"]
     assert told.startswith(transcript)
     assert word_error_rate(STORY, told) <= 0.1, told
+
+
+def test_claps_are_no_turn_of_a_dictation(server: Running) -> None:
+    """The sound comes faster than it is spoken; the claps wake the detector, whose model is cold."""
+    kind = "input_audio_buffer"
+    sound = numpy.concatenate([CLAPS, numpy.zeros(16_000), spoken(SAID[0]), numpy.zeros(24_000)])
+    url = f"{server.url.replace('http', 'ws', 1).rstrip('/')}/v1/realtime?intent=transcription"
+    with connect(url) as socket:
+        pieces = numpy.array_split(CLAPS, 50)
+        for piece in pieces[:10]:
+            append(socket, piece)
+        until(lambda: server.pool.gates["asr"].rung is Rung.HOT, seconds=60)
+        for piece in numpy.array_split(sound, 100):
+            append(socket, piece)
+        told = [json.loads(socket.recv(timeout=60))]
+        while not told[-1]["type"].endswith("completed"):
+            told.append(json.loads(socket.recv(timeout=60)))
+    assert [one["type"] for one in told].count(f"{kind}.speech_started") == 1
+    start = next(one["audio_start_ms"] for one in told if one["type"] == f"{kind}.speech_started")
+    assert start == pytest.approx(1_000 + 5_000 + 1_000 - 300, abs=400)
+    assert word_error_rate(SAID[0], told[-1]["transcript"]) <= 0.15
+
+
+def append(socket: ClientConnection, sound: Any) -> None:
+    """float samples at 16 kHz."""
+    audio = base64.b64encode(pcm24(numpy.asarray(sound, "<f4").tobytes())).decode()
+    socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": audio}))

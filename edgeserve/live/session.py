@@ -99,6 +99,11 @@ class Session:
         return self._window.end
 
     @property
+    def size(self) -> int:
+        """Bytes of sound that the session keeps."""
+        return round(self._window.seconds * INPUT_SAMPLE_RATE) * SAMPLE_BYTES
+
+    @property
     def speaks(self) -> bool:
         """Whether an utterance is under way or not yet final."""
         return self._window.has_speech

@@ -43,6 +43,7 @@ class Sessions:
         self._clock = clock
         self._open: dict[tuple[str, Client], Session] = {}
         self._clients: dict[Session, Client] = {}
+        self._overheard: set[Session] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -61,6 +62,12 @@ class Sessions:
         self._open[_place(name, client)] = session
         self._clients[session] = client
         self._watch()
+        return session
+
+    def overhear(self, options: Options) -> Session:
+        """A session that no client finds and that never expires: its owner ends it. Takes no place of others."""
+        session = Session("", self._ear, options, self._max_seconds, self._speakers)
+        self._overheard = {one for one in self._overheard if not one.closed} | {session}
         return session
 
     def _full(self, own: int) -> Busy:
@@ -112,13 +119,13 @@ class Sessions:
 
     def close(self) -> None:
         """End all sessions."""
-        for session in list(self._open.values()):
+        for session in (*self._open.values(), *self._overheard):
             self.end(session)
         if self._timer is not None:
             self._timer.cancel()
 
     def _speakers(self) -> int:
-        return sum(session.speaks for session in self._open.values())
+        return sum(session.speaks for session in (*self._open.values(), *self._overheard))
 
     def _next_end(self) -> float:
         """Seconds until a session may have been idle for too long."""

@@ -203,7 +203,7 @@ class Gate:
 
     def detect(self, request: DetectRequest) -> SpeechChances:
         """As ``Host.detect``, without a lease: it takes no place in the queue, and stamps the last use."""
-        self._leases.used_now()
+        self._leases.touch()
         return self.host.detect(request)
 
     # Work of a lease

@@ -104,6 +104,11 @@ class Leases:
             if not len(self):
                 self.keep_alive = self._own_keep_alive
 
+    def touch(self) -> None:
+        """Stamp a use beside all requests. The idle seconds that requests asked for stay."""
+        with self._state:
+            self.last_used = self._clock()
+
     def tune(self, keep_alive: float | None) -> None:
         """Take other idle seconds from now on. Those that a request asked for stay."""
         with self._state:

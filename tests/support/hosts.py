@@ -277,9 +277,12 @@ class HostContract:
     def test_a_detection_is_a_use(self) -> None:
         gate = self.gate("engine:FakeSpeechToText", "asr", detects=True)
         gate.preload()
+        gate.acquire(keep_alive=900.0)
+        gate.release()
         self.clock.now += 50
         gate.detect(DetectRequest(bytes(2048)))
         assert gate.last_used == self.clock.now
+        assert gate.keep_alive == 900.0  # as the request before asked
 
     @every
     def test_a_request_of_another_kind_is_refused_and_loads_nothing(self, kind: str) -> None:

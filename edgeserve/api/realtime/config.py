@@ -123,6 +123,12 @@ class Config:
         return self._input.transcription if self._input else None
 
     @property
+    def overhears(self) -> bool:
+        """Whether the client gets words while the user speaks: in dictations, and where it says ``delay``."""
+        wanted = self.transcription
+        return wanted is not None and (bool(wanted.delay) or not self.talks)
+
+    @property
     def detection(self) -> Detection | None:
         return self._input.turn_detection if self._input else None
 

@@ -21,6 +21,9 @@ from edgeserve.api.sound import languages, voices
 from edgeserve.engine import Rung
 from edgeserve.errors import ContextOverflow, EdgeserveError
 from edgeserve.jobs import CHAT, PICTURES
+from edgeserve.live.ear import Options
+from edgeserve.live.session import Session
+from edgeserve.live.sessions import Sessions
 from edgeserve.messages import (
     AudioEvent,
     ChatRequest,
@@ -64,12 +67,14 @@ class Engines:
         pool: Pool,
         pictures: Pictures,
         first_sounds: FirstSounds,
+        live: Sessions,
         salt: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pool = pool
         self._pictures = pictures
         self._first_sounds = first_sounds
+        self._live = live
         self._salt = salt
         self._clock = clock
         self._says_why = False
@@ -130,6 +135,13 @@ class Engines:
         if not self._says_why:
             self._says_why = True
             log.log(level, "the turns of a conversation are found by loudness: %s", why)
+
+    def overhear(self, config: Config) -> Session:
+        """A live transcription for one turn."""
+        prompt = config.transcription.prompt if config.transcription else ""
+        ear = self._ear(config)
+        language = languages.choose(self._pool.languages(ear), self._language(config))
+        return self._live.overhear(Options(language, prompt or None, model=ear))
 
     async def words(self, config: Config, sound: bytes) -> str:
         """The words in a sound. Raises the errors of a lease and of the engine."""

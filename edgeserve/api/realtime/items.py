@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -23,6 +24,10 @@ ROLES: Mapping[str, Role] = MappingProxyType({"system": "system", "user": "user"
 TEXTS = ("input_text", "output_text", "text")
 SOUNDS = ("input_audio", "output_audio", "audio")
 PICTURE = "input_image"
+
+
+def new_id(kind: str) -> str:
+    return f"{kind}_{secrets.token_hex(10)}"
 
 
 @dataclass(slots=True)

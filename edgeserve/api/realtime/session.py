@@ -5,7 +5,6 @@ No I/O and no clock. Time is the sound's own.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,18 +16,15 @@ from edgeserve.api.realtime.asked import Asked
 from edgeserve.api.realtime.buffer import Buffer
 from edgeserve.api.realtime.config import Config
 from edgeserve.api.realtime.conversation import Conversation
-from edgeserve.api.realtime.items import Item, read_item
+from edgeserve.api.realtime.items import Item, new_id, read_item
 from edgeserve.api.realtime.refusal import words
 from edgeserve.api.realtime.response import Response
-from edgeserve.api.realtime.work import Detect, Draft, Settle, Undraft, Warm, Work
+from edgeserve.api.realtime.transcripts import Transcripts
+from edgeserve.api.realtime.work import Detect, Draft, Overhear, Settle, Undraft, Warm, Work
 from edgeserve.errors import EdgeserveError, InvalidRequest
 from edgeserve.messages import DetectRequest, SpeechChances
 from edgeserve.talk import ending
 from edgeserve.talk.turns import Mark
-
-
-def new_id(kind: str) -> str:
-    return f"{kind}_{secrets.token_hex(10)}"
 
 
 class Session:
@@ -52,6 +48,7 @@ class Session:
         self._limits, self._check, self._id, self._detects = limits, check, make_id, detects
         self._name = make_id("sess")
         self._answers = Answers(self.conversation, self._tell, self.work, make_id)
+        self._transcripts = Transcripts(self._tell)
         self._turn = ""
         """Id of the item that the turn under way will be."""
         self._answered: set[str] = set()
@@ -112,8 +109,11 @@ class Session:
 
     def hear(self, piece: bytes) -> None:
         """More sound of the user: float32 at 16 kHz."""
+        turn = self._turn
         for mark in self.buffer.feed(piece):
             self._mark(mark)
+        if turn and turn == self._turn:
+            self._overhear(piece)
         if self.buffer.waits:
             self.work.append(Detect())
         if self.buffer.full:
@@ -127,6 +127,11 @@ class Session:
         for mark in self.buffer.answer(question, found):
             self._mark(mark)
 
+    def overheard(self, item_id: str, text: str) -> None:
+        """Words of the turn under way that have become certain."""
+        if item_id == self._turn:
+            self._transcripts.overheard(item_id, text)
+
     def drafted(self, text: str) -> None:
         """The words of the draft. They may end the turn."""
         for mark in self.buffer.finish(is_over=not text.strip() or ending.is_over(text)):
@@ -137,12 +142,7 @@ class Session:
         part = next((at for at, one in enumerate(item.content) if one.get("transcript", "") is None), 0)
         item.content[part]["transcript"] = text
         if self._config.transcription is not None:
-            place = {"item_id": item.id, "content_index": part}
-            kind = "conversation.item.input_audio_transcription"
-            if text:
-                self._tell(f"{kind}.delta", **place, delta=text)
-            usage = {"type": "duration", "seconds": round(seconds, 3)}
-            self._tell(f"{kind}.completed", **place, transcript=text, usage=usage)
+            self._transcripts.completed(item.id, part, text, seconds)
         self.conversation.crowd_out(item)
         wanted = item.id in self._answered
         self._answered.discard(item.id)
@@ -154,8 +154,7 @@ class Session:
         self.conversation.crowd_out(item)
         self._answered.discard(item.id)
         if self._config.transcription is not None:
-            kind = "conversation.item.input_audio_transcription.failed"
-            self._tell(kind, item_id=item.id, content_index=0, error=words(error))
+            self._transcripts.failed(item.id, error)
         else:
             self.fail(error)
 
@@ -189,7 +188,7 @@ class Session:
         self.buffer.change(config.source, config.rules, detects=self._detects(config))
         if spoke and not self.speaking:
             self.work.append(Undraft())
-            self._turn = ""
+            self._forget_turn()
 
     # Turns of the user
 
@@ -209,6 +208,7 @@ class Session:
         self.buffer.drop(at)
         self._tell("input_audio_buffer.speech_started", audio_start_ms=_ms(at), item_id=self._turn)
         self.work.append(Warm())
+        self._overhear(self.buffer.look())
         detection = self._config.detection
         if detection is not None and detection.interrupt_response:
             self._answered.clear()
@@ -254,8 +254,16 @@ class Session:
         if self.speaking:
             self.work.append(Undraft())
         self.buffer.cut()
-        self._turn = ""
+        self._forget_turn()
         self._tell("input_audio_buffer.cleared")
+
+    def _forget_turn(self) -> None:
+        self._transcripts.forget(self._turn)
+        self._turn = ""
+
+    def _overhear(self, sound: bytes) -> None:
+        if self._config.overhears:
+            self.work.append(Overhear(self._turn, sound))
 
     # Items
 

@@ -35,7 +35,7 @@ class Transcription(Record):
     model = Text("the model that transcribes; left out: the default", limit=NAME_CHARS)
     language = Text("of the speech; left out: the model recognises it", limit=NAME_CHARS)
     prompt = Text("words that the model may expect", limit=4096)
-    delay = Ignored()
+    delay = Text("given: words come while the user speaks, also in a conversation", limit=NAME_CHARS)
     keywords = Ignored()
     languages = Ignored()
 

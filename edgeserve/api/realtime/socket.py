@@ -69,7 +69,7 @@ async def _serve(socket: WebSocket, state: State, place: Place) -> None:
     listens = query.text("intent", limit=NAME_CHARS) == "transcription"
     limits: Limits = state.limits
     config = Config.new(limits, query.text("model", limit=NAME_CHARS), transcription=listens)
-    engines = Engines(state.pool, Pictures(state), state.first_sounds, cache_salt.salt(socket, ""))
+    engines = Engines(state.pool, Pictures(state), state.first_sounds, state.sessions, cache_salt.salt(socket, ""))
     engines.check(config)
     session = Session(config, limits, engines.check, detects=engines.detects)
     await Talk(socket, session, engines, place, Pace(state.sound_turns)).run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -13,10 +14,11 @@ from edgeserve.api.realtime.outbox import Outbox
 from edgeserve.api.realtime.refusal import words
 from edgeserve.api.realtime.response import Response
 from edgeserve.api.realtime.session import Session
-from edgeserve.api.realtime.work import Answer, Detect, Draft, Settle, Stop, Undraft, Warm, Work
+from edgeserve.api.realtime.work import Answer, Detect, Draft, Overhear, Settle, Stop, Undraft, Warm, Work
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import FinishEvent
 from edgeserve.talk.forms import Form, Incoming
+from edgeserve.talk.overhearing import Overhearing
 from edgeserve.talk.pace import Pace
 from edgeserve.talk.recorded import SECOND
 
@@ -47,6 +49,9 @@ class Tasks:
         self._pace, self._follow, self._outbox = pace, follow, outbox
         self._draft: asyncio.Task[str] | None = None
         self._detecting: asyncio.Task[None] | None = None
+        self._overhearing: Overhearing | None = None
+        self._overheard = ""
+        """Id of the item whose turn is overheard."""
         self._settling: dict[asyncio.Task[None], int] = {}
         """Tasks that find words, in the order of their items, with the bytes of their sounds."""
         self._answers: list[asyncio.Task[None]] = []
@@ -64,7 +69,8 @@ class Tasks:
     @property
     def _kept(self) -> int:
         """Bytes of sound that the session keeps."""
-        return int(self._session.buffer.seconds * SECOND) + sum(self._settling.values())
+        live = self._overhearing.size if self._overhearing else 0
+        return int(self._session.buffer.seconds * SECOND) + sum(self._settling.values()) + live
 
     async def watch(self) -> None:
         """Wait until the work fails by no error of the engines, and raise that."""
@@ -72,6 +78,7 @@ class Tasks:
 
     async def end(self) -> None:
         """Cancel the work, and wait until it has let go of its engines."""
+        self._stop_overhearing()
         tasks = [one for one in (self._draft, self._detecting, *self._answers, *self._settling) if one is not None]
         for one in tasks:
             one.cancel()
@@ -95,9 +102,12 @@ class Tasks:
             case Draft():
                 self._drop_draft()
                 self._draft = self._start(self._drafted(work.sound))
+            case Overhear():
+                self._overhear(work)
             case Undraft():
                 self._drop_draft()
             case Settle():
+                self._stop_overhearing()
                 draft, self._draft = self._draft, None
                 if draft is not None and not work.drafted:
                     draft.cancel()
@@ -133,6 +143,23 @@ class Tasks:
         if self._draft is not None:
             self._draft.cancel()
             self._draft = None
+
+    def _overhear(self, work: Overhear) -> None:
+        if self._overheard != work.item_id or self._overhearing is None:
+            self._stop_overhearing()
+            session = self._engines.overhear(self._session.config)
+            self._overheard = work.item_id
+            self._overhearing = Overhearing(session, functools.partial(self._tell_words, work.item_id))
+        self._overhearing.add(work.sound)
+
+    def _tell_words(self, item_id: str, text: str) -> None:
+        self._session.overheard(item_id, text)
+        self._follow()
+
+    def _stop_overhearing(self) -> None:
+        if self._overhearing is not None:
+            self._overhearing.close()
+            self._overhearing = None
 
     async def _detected(self) -> None:
         """Ask the detector as long as sound waits for it. Where it gives no verdict, the next sound asks again."""

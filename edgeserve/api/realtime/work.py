@@ -20,6 +20,14 @@ class Detect:
 
 
 @dataclass(frozen=True, slots=True)
+class Overhear:
+    """More sound of a turn under way, whose words are wanted live. ``item_id``: of the item that it will be."""
+
+    item_id: str
+    sound: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """The turn may be over: find its words ahead."""
 
@@ -59,4 +67,4 @@ class Stop:
     response: Response
 
 
-Work = Warm | Detect | Draft | Undraft | Settle | Answer | Stop
+Work = Warm | Detect | Overhear | Draft | Undraft | Settle | Answer | Stop

@@ -13,6 +13,8 @@ from edgeserve.api.realtime.config import Config
 from edgeserve.api.realtime.engines import Engines
 from edgeserve.api.realtime.items import Item
 from edgeserve.api.realtime.response import Response
+from edgeserve.live.ear import Ear
+from edgeserve.live.sessions import Sessions
 from edgeserve.messages import Message
 from edgeserve.talk.first_sounds import FirstSounds
 
@@ -55,7 +57,7 @@ def test_an_answer_ahead_of_its_listener_waits_for_the_first_sound_of_another() 
         pool: Any = fake_pool(["llm", "tts"])
         pictures: Any = NoPictures()
         firsts = FirstSounds()
-        engines = Engines(pool, pictures, firsts, clock=lambda: 0.0)
+        engines = Engines(pool, pictures, firsts, Sessions(Ear(pool)), clock=lambda: 0.0)
         with firsts.waiting():
             long = Answer(engines, f"{'word ' * 39}word. Then a second sentence.")
             await long.is_ahead.wait()

@@ -20,7 +20,7 @@ from edgeserve.api.limits import Limits
 from edgeserve.api.realtime import buffer, commands
 from edgeserve.api.realtime.config import Config
 from edgeserve.api.realtime.session import Session
-from edgeserve.api.realtime.work import Answer, Detect, Draft, Settle, Stop, Undraft, Warm
+from edgeserve.api.realtime.work import Answer, Detect, Draft, Overhear, Settle, Stop, Undraft, Warm
 from edgeserve.errors import EdgeserveError, EngineFailure, InvalidRequest
 from edgeserve.messages import FinishEvent, SpeechChances, ToolCall
 from edgeserve.talk.detection import FRAME_BYTES
@@ -163,6 +163,54 @@ def test_a_commit_by_hand_takes_the_sound_that_waits() -> None:
     assert client.send("input_audio_buffer.commit") == COMMITTED
     assert len(client.work(Settle)[0].sound) == pytest.approx(64_000, abs=2_048)
     assert not client.session.buffer.waits
+
+
+def live(**change: Any) -> Client:
+    return Client(audio={"input": {"transcription": {"delay": "low"} | change}})
+
+
+def test_the_sound_of_a_turn_is_overheard_where_the_client_wants_live_words() -> None:
+    talk, dictation = Client(audio={"input": {"transcription": {}}}), Client(type="transcription")
+    dictation.send("session.update", session={"audio": {"input": {"transcription": {}}}})
+    for client, wanted in ((talk, False), (dictation, True), (live(), True), (live(delay=""), False)):
+        client.hear(silence(0.5), speech(1), silence(1), speech(1))
+        assert bool(client.work(Overhear)) is wanted
+    client = live()
+    client.hear(silence(1), speech(1))
+    heard = client.work(Overhear)
+    assert len({one.item_id for one in heard}) == 1
+    assert len(b"".join(one.sound for one in heard)) == len(client.session.buffer.look())
+
+
+def transcripts(client: Client) -> list[tuple[str, str]]:
+    kind = "conversation.item.input_audio_transcription."
+    found = [one for one in client.session.out if one["type"].startswith(kind)]
+    assert len({one["item_id"] for one in found}) <= 1
+    return [(one["type"].removeprefix(kind), one.get("delta", one.get("transcript"))) for one in found]
+
+
+def test_live_words_come_first_and_the_rest_with_the_whole() -> None:
+    client = live()
+    client.hear(speech(1))
+    item_id = client.work(Overhear)[0].item_id
+    client.session.overheard(item_id, "The quick")
+    client.session.overheard(item_id, " brown")
+    client.hear(silence(1))
+    client.session.overheard(item_id, " dog")  # too late
+    client.session.transcribed(client.work(Settle)[0].item, "The quick brown fox.", 1.5)
+    deltas = [("delta", one) for one in ("The quick", " brown", " fox.")]
+    assert transcripts(client) == [*deltas, ("completed", "The quick brown fox.")]
+
+
+def test_live_words_of_a_turn_that_is_cleared_are_forgotten() -> None:
+    client = live()
+    client.hear(speech(1))
+    client.session.overheard(client.work(Overhear)[0].item_id, "One")
+    client.send("input_audio_buffer.clear")
+    client.session.out.clear()
+    client.hear(silence(1), speech(1), silence(1))
+    client.session.transcribed(client.work(Settle)[0].item, "One more.", 1.5)
+    assert transcripts(client) == [("delta", "One more."), ("completed", "One more.")]
 
 
 def test_a_turn_that_goes_on_drops_its_draft() -> None:

@@ -93,6 +93,42 @@ def test_loudness_takes_over_from_a_detector_that_fails(caplog: pytest.LogCaptur
     assert caplog.text.count("found by loudness: fake-asr failed on detect") == 1
 
 
+def test_the_engines_of_an_answer_climb_while_the_user_still_speaks(running: Running) -> None:
+    with dial(running) as socket:
+        told(socket)
+        say(socket, silence(0.5) + speech(1))
+        until_told(socket, "input_audio_buffer.speech_started")
+        until(lambda: all(gate.rung is Rung.HOT for gate in running.pool.gates.values()))
+        assert all(gate.leases == 0 for gate in running.pool.gates.values())
+
+
+def test_a_transcription_session_heats_its_model_alone(running: Running) -> None:
+    with dial(running, "?intent=transcription") as socket:
+        told(socket)
+        say(socket, silence(0.5) + speech(1) + silence(1))
+        until_told(socket, "conversation.item.input_audio_transcription.completed")
+        assert [name for name, gate in running.pool.gates.items() if gate.rung is Rung.HOT] == ["asr"]
+
+
+def test_a_dictation_tells_words_while_the_user_speaks(running: Running) -> None:
+    kind = "conversation.item.input_audio_transcription."
+    with dial(running, "?intent=transcription") as socket:
+        told(socket)
+        said = ""
+        for _ in range(30):  # a second more until words have come twice alike
+            say(socket, speech(1))
+            send(socket, "input_audio_buffer.nothing")  # an error answers: all before it has been told
+            events = until_told(socket, "error")
+            said += "".join(one["delta"] for one in events if one["type"] == f"{kind}delta")
+            if said:
+                break
+        assert said.startswith("1")
+        say(socket, silence(1))
+        events = until_told(socket, f"{kind}completed")
+        said += "".join(one["delta"] for one in events if one["type"] == f"{kind}delta")
+        assert said == events[-1]["transcript"]
+
+
 OPENING = ["response.created", "response.output_item.added", "conversation.item.added", "response.content_part.added"]
 CLOSING = ["response.content_part.done", "response.output_item.done", "conversation.item.done", END]
 
