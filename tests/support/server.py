@@ -24,6 +24,7 @@ from edgeserve import app
 from edgeserve.attendants import Attendant
 from edgeserve.config import Config, ResidencySettings, ServerSettings
 from edgeserve.connections import Connections, Patience
+from edgeserve.engine import Rung
 from edgeserve.figures.spans import Traces
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import JOBS, Job
@@ -31,7 +32,9 @@ from edgeserve.manage.manager import Means
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.memory.resident import Moved
 from edgeserve.model_settings import ModelSettings
+from edgeserve.residency.gate import Gate
 from edgeserve.residency.pool import Pool
 from edgeserve.server import Server, address, listen
 from edgeserve.tls.certificate import Certificate
@@ -176,3 +179,8 @@ def until(true: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
     while not true():
         assert time.monotonic() < deadline, stacks()
         time.sleep(0.005)
+
+
+def lower(gate: Gate, to: Rung) -> None:
+    """Step down. The engine is at work for a moment after the last word of an answer was read."""
+    until(lambda: isinstance(gate.step_down(to), Moved))

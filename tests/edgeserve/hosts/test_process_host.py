@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 from support.contract import ask
 from support.hosts import PREPARING, SERIAL, Asked, HostContract, Pipe, every
-from support.server import until
+from support.server import lower, until
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Cancelled, EngineFailure, Restarting
@@ -215,9 +215,9 @@ class TestProcessHost(HostContract):
         gate = self.gate()
         assert Asked(gate, "word").text() == "word"
         pid = self.worker(gate)
-        gate.step_down(Rung.WARM)
+        lower(gate, Rung.WARM)
         assert self.worker(gate) == pid
-        gate.step_down(Rung.COLD)
+        lower(gate, Rung.COLD)
         assert cast(ProcessHost, gate.host).pid is None
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

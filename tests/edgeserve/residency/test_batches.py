@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.contract import ask
 from support.examples import examples
 from support.gates import CountingGovernor, Held, Mailbox, engine_of, fake_spec, gate_of, run
-from support.server import until
+from support.server import lower, until
 
 from edgeserve.engine import Rung
 from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
@@ -24,7 +24,7 @@ from edgeserve.errors import (
     InvalidRequest,
     MemoryPressure,
 )
-from edgeserve.memory.resident import Moved, Refused
+from edgeserve.memory.resident import Refused
 from edgeserve.messages import EmbedRequest, TokenEvent
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.work import Work
@@ -258,7 +258,7 @@ def test_the_engine_is_not_moved_while_it_answers_and_can_be_after(gates: Make) 
     held.go.set()
     box.rest()
     gate.host.call(lambda: None).result(10)
-    assert isinstance(gate.step_down(Rung.COLD), Moved)
+    lower(gate, Rung.COLD)
 
 
 def test_idle_work_follows_the_last_answer_and_gives_way_to_the_next(gates: Make) -> None:

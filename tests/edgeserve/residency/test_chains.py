@@ -11,12 +11,11 @@ import pytest
 from support.cases import each
 from support.contract import ask
 from support.gates import Clock, CountingGovernor, Held, Mailbox, engine_of, run
-from support.server import serving, small_pool, until
+from support.server import lower, serving, small_pool, until
 
 from edgeserve.engine import Rung
 from edgeserve.errors import DoesNotFit
 from edgeserve.jobs import Job
-from edgeserve.memory.resident import Moved
 from edgeserve.messages import (
     ChatRequest,
     EmbedRequest,
@@ -96,7 +95,7 @@ def test_a_gate_that_has_work_or_closes_is_not_heated_ahead(gates: Callable[...,
     held.go.set()
     box.rest()
     gate.release()
-    assert isinstance(gate.step_down(Rung.COLD), Moved)
+    lower(gate, Rung.COLD)
     gate.drain(0)
     gate.warm_up()
     gate.stop()

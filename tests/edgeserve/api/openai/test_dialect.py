@@ -16,13 +16,12 @@ import pytest
 from benchmarks.mmproj import picture
 from openai import AsyncOpenAI, OpenAI
 from support.gates import BATCHING_FAKES, HeldAnswer, engine_of
-from support.server import Running, fake_pool, serving, until
+from support.server import Running, fake_pool, lower, serving, until
 from support.speech import wav
 
 from edgeserve.engine import Cancel, Rung
 from edgeserve.engines.fake.engine import FakeSpeechToText
 from edgeserve.errors import EngineFailure
-from edgeserve.memory.resident import Moved
 from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest
 
 TONE = wav([0.5] * 24_000)
@@ -304,7 +303,7 @@ def test_a_client_that_goes_away_frees_the_engine() -> None:
         until(lambda: gate.leases == 0)
         assert running.client.post("/v1/chat", json={"prompt": "next"}).json() == {"text": "next"}
         assert gate.rung is Rung.HOT
-        until(lambda: isinstance(gate.step_down(Rung.COLD), Moved))  # the lease ends behind the last byte
+        lower(gate, Rung.COLD)
 
 
 def test_a_client_that_goes_away_before_a_whole_answer_frees_the_engine() -> None:
