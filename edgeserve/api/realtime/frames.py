@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from edgeserve.api.fields import Fields
-from edgeserve.api.json_body import read_object
+from edgeserve.api.json_body import READS, read_object
 from edgeserve.api.realtime import beta
 from edgeserve.api.realtime.refusal import Refused
 from edgeserve.errors import InvalidRequest
@@ -23,7 +22,7 @@ async def read_frame(message: Any) -> Fields:
     data = text.encode()
     slow = len(data) > LARGE and sum(map(data.count, MARKS)) > FEW_MARKS
     try:
-        fields = await asyncio.to_thread(read_object, data, "the event") if slow else read_object(data, "the event")
+        fields = await READS.run(read_object, data, "the event") if slow else read_object(data, "the event")
     except InvalidRequest as error:
         raise Refused.by("invalid_json", error.message) from None
     values = dict(fields.items())

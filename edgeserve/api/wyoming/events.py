@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from edgeserve.api.fields import Fields
-from edgeserve.api.json_body import SMALL, read_object
+from edgeserve.api.json_body import READS, SMALL, read_object
 from edgeserve.errors import InvalidRequest, TooLarge
 
 VERSION = "1.10.2"
@@ -57,7 +56,7 @@ class Received:
             return Fields(dict(self.inline))
         name = f"the data of {self.type!r}"
         small = len(self.data) <= SMALL
-        read = read_object(self.data, name) if small else await asyncio.to_thread(read_object, self.data, name)
+        read = read_object(self.data, name) if small else await READS.run(read_object, self.data, name)
         return Fields({**self.inline, **dict(read.items())})
 
 

@@ -1,0 +1,33 @@
+"""The frames of clients: large ones of many values are read where clients take turns."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from edgeserve.api.fields import Fields
+from edgeserve.api.realtime import frames
+
+SOUND = json.dumps({"type": "input_audio_buffer.append", "audio": "A" * frames.LARGE})
+MANY = json.dumps({"type": "conversation.item.create", "item": {"none": [1] * frames.LARGE}})
+
+
+@pytest.mark.parametrize(("text", "apart"), [(SOUND, False), (MANY, True)])
+def test_clients_take_turns_with_large_frames_of_many_values(
+    text: str, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    read = frames.read_object
+
+    def noted(data: bytes, name: str) -> Fields:
+        threads.append(threading.current_thread().name)
+        return read(data, name)
+
+    monkeypatch.setattr(frames, "read_object", noted)
+    message: Any = {"text": text}
+    assert asyncio.run(frames.read_frame(message)).raw("type") == json.loads(text)["type"]
+    assert threads[0].startswith("edgeserve the reading of bodies") is apart
