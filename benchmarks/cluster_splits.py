@@ -246,5 +246,6 @@ def words(found: Splits) -> str:
         f"they hold {held}. No box has room for the whole model. The one that serves says to that: “{found.refusal}” "
         "All boxes are one core of this machine: no network slows the split, and no other thread changes the order of "
         f"a sum, which may change a greedy text. {PAIRS} answers of {TOKENS} tokens in pairs; medians. Each loss "
-        f"{LOSSES} times: a box is killed or stopped (SIGSTOP) within an answer, and comes back."
+        f"{LOSSES} times: a box is killed or stopped (SIGSTOP) within an answer, and comes back. "
+        "Speeds on a busy machine are rough: one process gets less of a core than three."
     )
