@@ -5,17 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
-from support.commands import read_until
+from benchmarks.cluster_lender import lenders
 from support.server import Running, serving, until
 
 from edgeserve import assembly, config
@@ -41,51 +37,6 @@ QUESTION = {
     "temperature": 0,
     "max_tokens": 48,
 }
-
-
-class Worker:
-    """``edgeserve rpc-worker`` as a process of its own."""
-
-    def __init__(self, memory_mb: int) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.node = f"127.0.0.1:{self.port}"
-        command = ["rpc-worker", "--host", "127.0.0.1", "--port", str(self.port), "--memory-mb", str(memory_mb)]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "edgeserve", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        read_until(self.process, "offers")
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdout, self.process.stderr):
-            assert stream is not None
-            stream.close()
-
-    def hang(self, signum: int = signal.SIGSTOP) -> None:
-        """Stop all of its processes; SIGCONT lets them go on."""
-        above = psutil.Process(self.process.pid)
-        for one in [above, *above.children(recursive=True)]:
-            one.send_signal(signum)
-
-    @property
-    def answers(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
-            return True
-        return False
-
-
-@contextlib.contextmanager
-def workers(*sizes: int) -> Iterator[list[Worker]]:
-    made: list[Worker] = []
-    try:
-        for size in sizes:
-            made.append(Worker(size))
-        yield made
-    finally:
-        for one in made:
-            one.end()
 
 
 @contextlib.contextmanager
@@ -128,7 +79,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory, pulled: Pulled) -> str:
 
 
 def test_a_model_over_three_machines_answers_as_it_does_alone(tmp_path: Path, alone: str) -> None:
-    with workers(300, 300) as others, served(tmp_path, [one.node for one in others]) as running:
+    with lenders(300, 300) as others, served(tmp_path, [one.node for one in others]) as running:
         assert text_of(ask(running)) == alone
         held = parts(running)
         assert [one["node"] for one in held] == [one.node for one in others]
@@ -143,13 +94,13 @@ def test_a_model_over_three_machines_answers_as_it_does_alone(tmp_path: Path, al
 def test_a_model_that_no_machine_holds_alone(tmp_path: Path, alone: str) -> None:
     """The weights take 101 MB: neither the server's machine nor a worker has room for them."""
     total = total_with_room(125)
-    with workers(90, 90) as others, served(tmp_path, [one.node for one in others], override_mb=total) as running:
+    with lenders(90, 90) as others, served(tmp_path, [one.node for one in others], override_mb=total) as running:
         assert text_of(ask(running)) == alone
         assert all(one["memory_mb"] <= 90 for one in parts(running))
 
 
 def test_a_node_that_is_too_small_is_named_with_the_sizes(tmp_path: Path, alone: str) -> None:
-    with workers(64) as others, served(tmp_path, [others[0].node], override_mb=total_with_room(75)) as running:
+    with lenders(64) as others, served(tmp_path, [others[0].node], override_mb=total_with_room(75)) as running:
         answer = ask(running)
         assert answer.status_code == 507
         assert "MB free, and its" in answer.json()["error"]["message"]
@@ -166,7 +117,7 @@ def test_a_node_that_is_too_small_is_named_with_the_sizes(tmp_path: Path, alone:
 def test_an_answer_under_way_ends_with_the_name_of_the_node_in_each_dialect(
     tmp_path: Path, alone: str, route: str, more: dict[str, Any]
 ) -> None:
-    with workers(300) as others, served(tmp_path, [others[0].node]) as running:
+    with lenders(300) as others, served(tmp_path, [others[0].node]) as running:
         body = {"model": "split", "messages": QUESTION["messages"], "stream": True, **more}
         with running.client.stream("POST", route, json=body, timeout=120) as answer:
             assert answer.status_code == 200
@@ -180,7 +131,7 @@ def test_an_answer_under_way_ends_with_the_name_of_the_node_in_each_dialect(
 
 
 def test_a_killed_node_ends_its_answers_and_the_next_request_tries_again(tmp_path: Path, alone: str) -> None:
-    with workers(300) as others, served(tmp_path, [others[0].node]) as running:
+    with lenders(300) as others, served(tmp_path, [others[0].node]) as running:
         assert text_of(ask(running)) == alone
         others[0].end()
         lost = ask(running)
@@ -195,7 +146,7 @@ def test_a_killed_node_ends_its_answers_and_the_next_request_tries_again(tmp_pat
 
 def test_a_node_that_hangs_ends_its_answers_and_serves_again_when_it_goes_on(tmp_path: Path, alone: str) -> None:
     """Its system confirms all that arrives: no time limit of TCP would notice."""
-    with workers(300) as others, served(tmp_path, [others[0].node]) as running:
+    with lenders(300) as others, served(tmp_path, [others[0].node]) as running:
         body = {"model": "split", "messages": QUESTION["messages"], "stream": True, "max_tokens": 400}
         with running.client.stream("POST", "/v1/chat/completions", json=body, timeout=120) as answer:
             lines = answer.iter_lines()
