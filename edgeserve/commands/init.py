@@ -42,7 +42,7 @@ def init(call: Call) -> int:
         return 1
     key = secrets.token_urlsafe(KEY_BYTES) if share else ""
     write(path, settings(chosen, about, key=key), secret=bool(key))
-    _tell(path, chosen, jobs, key)
+    _tell(path, chosen, jobs, key, "there is no starter model" if args.starter else "no model fits beside these")
     return 0
 
 
@@ -105,12 +105,12 @@ def write(path: Path, text: str, *, secret: bool) -> None:
             partial.unlink()
 
 
-def _tell(path: Path, chosen: Sequence[Chosen], jobs: Collection[Job], key: str) -> None:
+def _tell(path: Path, chosen: Sequence[Chosen], jobs: Collection[Job], key: str, lack: str) -> None:
     print(f"{path}: written")
     for one in chosen:
         print(f"  {one.job:10} {one.name}  {one.words}")
     if left := [INFO[job].words for job in jobs if job not in {one.job for one in chosen}]:
-        print(f"  no model fits beside these for: {', '.join(left)}")
+        print(f"  {lack} for: {', '.join(left)}")
     if key:
         print(f"The key of other machines stands in {path}, which only you can read.")
     serve = "edgeserve serve" if path == Path("models.toml") else f"edgeserve serve --config {path}"

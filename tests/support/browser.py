@@ -48,13 +48,15 @@ needs_browser = pytest.mark.skipif(bool(lacking()), reason=f"the page is not tri
 
 
 @contextlib.contextmanager
-def chromium(microphone: Path | None = None) -> Iterator[Any]:
-    """A browser. ``microphone``: a WAV file that its microphone hears, once after the other; else beeps."""
+def chromium(microphone: Path | None = None, camera: Path | None = None) -> Iterator[Any]:
+    """A browser. ``microphone``: a WAV file that its microphone hears, once after the other; else beeps. ``camera``: a
+    Y4M file that its camera sees; else a picture of the browser's own."""
     from playwright.sync_api import sync_playwright
 
     heard = [f"--use-file-for-fake-audio-capture={microphone}"] if microphone else []
+    seen = [f"--use-file-for-fake-video-capture={camera}"] if camera else []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program(), args=[*ARGUMENTS, *heard])
+        browser = playwright.chromium.launch(executable_path=program(), args=[*ARGUMENTS, *heard, *seen])
         try:
             yield browser
         finally:

@@ -27,6 +27,7 @@ function useList(settings, onError) {
       begin();
     });
   }, []);
+  useEffect(() => setDraft((one) => ({ ...one, system: settings.system })), [settings.system]); // it has not begun
   const begin = () => {
     setDraft(newConversation(settings.system));
     setId(null);

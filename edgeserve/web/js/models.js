@@ -4,6 +4,7 @@ import { html, useCallback, useEffect, useState } from "../vendor/preact-htm.mod
 import { duration, size } from "./i18n.js";
 
 const ENDED = ["success", "failed", "cancelled"];
+const HELPERS = ["speaker", "vad"];
 const LOOK = 1000;
 const MB = 1 << 20;
 const COLUMNS = ["column", "job", "memory", "speed", "note", "size"];
@@ -80,12 +81,16 @@ function Pull({ pull, act, t }) {
   </li>`;
 }
 
-function Stored({ model, act, busy, t }) {
+/** `served`: a model of the list above has its buttons there. Speakers and speech detection help other models. */
+function Stored({ model, served, act, busy, t }) {
+  const load = () => act(model.name, (api) => api.post("/admin/load", { model: model.name }));
+  const loads = !served && !model.error && !HELPERS.includes(model.job);
   const remove = () => confirm(t("models.remove.sure", { name: model.name })) && act("remove", (api) => api.delete(at("/admin/models", model.name)));
   return html`<li class="model">
     <div class="spread"><strong>${model.name}</strong>
       ${model.error ? html`<p class="error">${model.error.message}</p>` : html`<small>${t(`models.job.${model.job}`)} · ${model.licence}</small>`}</div>
     ${model.size_bytes && html`<span class="figure">${size(model.size_bytes / MB, t)}</span>`}
+    ${loads && html`<${Act} label=${t("models.load")} about=${model.name} disabled=${busy} aria-busy=${busy === model.name} onClick=${load} />`}
     <${Act} label=${t("models.remove")} about=${model.name} kind="danger" disabled=${busy} onClick=${remove} />
   </li>`;
 }
@@ -180,6 +185,7 @@ export function Models({ api, t, server }) {
     <${Advice} api=${api} t=${t} pull=${pull} busy=${busy} />
     <h2>${t("models.device")}</h2>
     <p class="muted">${device.models.length ? t("models.device.more") : t("models.device.none")}</p>
-    <ul class="cards">${device.models.map((one) => html`<${Stored} key=${one.name} model=${one} ...${shared} />`)}</ul>
+    <ul class="cards">${device.models.map((one) => html`<${Stored} key=${one.name} model=${one} ...${shared}
+      served=${rows?.some((row) => row.model_name === one.name)} />`)}</ul>
   </section>`;
 }

@@ -82,7 +82,7 @@ def test_the_starter_models_ask_for_no_measurement(
     found = load({}, path=Path("mine.toml"))
     assert {name: one.model for name, one in found.models.items()} == dict(STARTER)
     out = capsys.readouterr().out
-    assert "no model fits beside these for: vision" in out
+    assert "there is no starter model for: vision" in out
     assert "Next: edgeserve serve --config mine.toml" in out
 
 

@@ -1,4 +1,4 @@
-"""One Chromium for each module of tests of the page."""
+"""One Chromium for each module of tests of the page, and one server of the starter models."""
 
 from __future__ import annotations
 
@@ -7,9 +7,22 @@ from typing import Any
 
 import pytest
 from support.browser import chromium
+from support.server import Running, serving
+
+from edgeserve import assembly, config
+from edgeserve.models.store import Store
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with chromium() as browser:
         yield browser
+
+
+@pytest.fixture(scope="module")
+def starters(store: Store) -> Iterator[Running]:
+    settings = config.load({})
+    for job in ("llm", "asr", "tts"):
+        store.pull(settings.models[job].model)
+    with serving(assembly.build_pool(settings, store)) as running:
+        yield running

@@ -9,26 +9,14 @@ from typing import Any
 import numpy
 import pytest
 from support.browser import Tab, chromium, needs_browser, opened
-from support.server import Running, serving
+from support.server import Running
 from support.speech import spoken, wav
-
-from edgeserve import assembly, config
-from edgeserve.models.store import Store
 
 pytestmark = [pytest.mark.models, pytest.mark.slow, needs_browser]
 
 SAID = "What is the capital of France?"
 PAUSE_SECONDS = 8
 """Silence before the question comes again."""
-
-
-@pytest.fixture(scope="module")
-def running(store: Store) -> Iterator[Running]:
-    settings = config.load({})
-    for job in ("llm", "asr", "tts"):
-        store.pull(settings.models[job].model)
-    with serving(assembly.build_pool(settings, store)) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +29,8 @@ def hearing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def tab(hearing: Any, running: Running) -> Iterator[Tab]:
-    with opened(hearing, running.url) as tab:
+def tab(hearing: Any, starters: Running) -> Iterator[Tab]:
+    with opened(hearing, starters.url) as tab:
         yield tab
         assert (tab.errors, tab.foreign, tab.dialogs) == ([], [], [])
 
@@ -92,6 +80,12 @@ def test_a_file_is_transcribed(tab: Tab, tmp_path: Path) -> None:
     page.get_by_role("link", name="Listen").click()
     page.locator(".drop input").set_input_files(tmp_path / "said.wav")
     assert "capital of France" in page.locator("article .transcript").inner_text()
+    for form, beginning in (("SRT", "1\n00:00:00,"), ("VTT", "WEBVTT\n\n00:00:00.")):
+        with page.expect_download() as saved:
+            page.locator("article").get_by_role("link", name=form).click()
+        subtitles = Path(saved.value.path()).read_text()
+        assert subtitles.startswith(beginning)
+        assert "France" in subtitles
 
 
 def test_a_text_is_spoken(tab: Tab) -> None:
@@ -101,3 +95,6 @@ def test_a_text_is_spoken(tab: Tab) -> None:
     page.get_by_role("button", name="Speak").click()
     page.locator("audio").wait_for()
     tab.until("document.querySelector('audio').duration > 1")
+    with page.expect_download() as saved:
+        page.locator("a[download]").click()
+    assert Path(saved.value.path()).stat().st_size > 2000

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.browser import needs_browser, opened
-from support.server import Running, serving
-
-from edgeserve import assembly, config
-from edgeserve.models.store import Store
+from support.server import Running
 
 pytestmark = [pytest.mark.models, pytest.mark.slow, needs_browser]
 
 
-@pytest.fixture(scope="module")
-def running(store: Store) -> Iterator[Running]:
-    settings = config.load({})
-    for job in ("llm", "asr", "tts"):
-        store.pull(settings.models[job].model)
-    with serving(assembly.build_pool(settings, store)) as running:
-        yield running
-
-
-def test_a_model_goes_up_and_its_memory_comes_back(browser: Any, running: Running) -> None:
-    with opened(browser, f"{running.url}#models") as tab:
+def test_a_model_goes_up_and_its_memory_comes_back(browser: Any, starters: Running) -> None:
+    with opened(browser, f"{starters.url}#models") as tab:
         page = tab.page
         row = page.locator(".model").filter(has_text="smollm2")
         row.get_by_role("button", name="Load: ", exact=False).first.click()
