@@ -14,6 +14,7 @@ from edgeserve.engine import Batching, Engine
 from edgeserve.engine_abilities import Parallel
 from edgeserve.errors import EdgeserveError, EngineFailure
 from edgeserve.hosts.runs import Answer, Ended, Runs
+from edgeserve.residency import wakes
 from edgeserve.residency.work import METHODS, Admitted, Work
 
 
@@ -152,7 +153,8 @@ class BatchLoop:
         self.runs.add(admitted, self._engine.run(work.request, work.cancel, work.prepared))
 
     def turn(self) -> list[Ended]:
-        ended, stepping = self.runs.advance()
+        with wakes.held():
+            ended, stepping = self.runs.advance()
         if stepping:
             try:
                 self._engine.step()

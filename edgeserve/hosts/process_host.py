@@ -16,6 +16,7 @@ from edgeserve.hosts.restarts import Restarts
 from edgeserve.hosts.runs import Ended, Runs
 from edgeserve.hosts.split_engine import SplitEngine
 from edgeserve.processes.launcher import Launcher
+from edgeserve.residency import wakes
 from edgeserve.residency.host import Pressure
 from edgeserve.residency.work import Admitted
 
@@ -59,7 +60,8 @@ class RemoteLoop:
 
     def turn(self) -> list[Ended]:
         """Pass on what has come; wait for more unless an answer has ended or every one waits for its reader."""
-        ended, waiting = self.runs.advance()
+        with wakes.held():  # nothing computes here
+            ended, waiting = self.runs.advance()
         if waiting and not ended:
             self._remote.wait()
         self.failed |= self._remote.failed

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 from edgeserve.messages import Event
+from edgeserve.residency import wakes
 from edgeserve.residency.work import Admitted, Work
 
 log = logging.getLogger("edgeserve.gate")
@@ -77,6 +78,8 @@ class Runs:
         ended: list[Ended] = []
         stepping = False
         for run in self:
+            if not run.events:
+                wakes.flush()  # a new answer may take its place for some milliseconds
             if run.paused is not None and run.work.cancel.is_set():
                 ended.append(self._end(run))
             elif run.paused is None or run.work.room():

@@ -8,13 +8,13 @@ many slow readers get smaller mailboxes.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
 
 from edgeserve.errors import Busy
 from edgeserve.messages import Event
+from edgeserve.residency import wakes
 from edgeserve.residency.weight import weigh
 from edgeserve.residency.work import Done
 from edgeserve.units import KB, MB
@@ -100,9 +100,7 @@ class Mailbox:
             self._items.append((number, item, size))
             self._held += size
             self._deliveries.add(size)
-        # A closed loop means that the server has ended: there is no reader any more.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._arrived.set)
+        wakes.wake(self._loop, self._arrived.set)
 
     def room(self) -> bool:
         """True when the answer may go on. Any thread.
