@@ -71,6 +71,7 @@ class ChatRequest:
       follows each step that reads the prompt; "only": the answer is the
       PromptEvent alone, also for a prompt that the context does not hold
     - ``truncate``: leave the oldest turns out where the conversation is too long
+    - ``slot``: number of the slot that shall hold the conversation; -1: any
     """
 
     messages: tuple[Message, ...] = ()
@@ -101,6 +102,7 @@ class ChatRequest:
     context: int | None = None
     count: Count = ""
     truncate: bool = False
+    slot: int = -1
 
     @property
     def shaped(self) -> bool:
@@ -175,7 +177,7 @@ class FinishEvent:
     """The last event of a chat.
 
     ``cached_tokens`` of the prompt came from a cache. ``reasoning_tokens`` of the completion are reasoning. ``stop``:
-    the stop string that ended the answer.
+    the stop string that ended the answer. ``slot``: number of the slot that holds the conversation; -1: none.
     """
 
     reason: FinishReason
@@ -184,6 +186,7 @@ class FinishEvent:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     stop: str = ""
+    slot: int = -1
 
 
 @dataclass(frozen=True, slots=True)

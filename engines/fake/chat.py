@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from edgeserve.engine import Cancel, ModelSpec, Rung
@@ -208,16 +209,21 @@ class FakeBatchChat(FakeChat):
         if isinstance(request, TextRequest):
             yield from self.read_text(request, cancel)
             return
+        free = set(range(self.slots + 1)) - self._taken
+        wanted = request.slot if isinstance(request, ChatRequest) else -1
+        if wanted >= self.slots:
+            raise InvalidRequest(f"there are slots 0 to {self.slots - 1}, and no slot {wanted}", param="id_slot")
         self._running += 1
         self.peak = max(self.peak, self._running)
-        slot = min(set(range(self.slots + 1)) - self._taken)
+        slot = wanted if wanted in free else min(free)
         self._taken.add(slot)
         try:
             if isinstance(request, EmbedRequest):
                 yield from self._embeddings(request, cancel)
             else:
                 self._held[slot] = len(self._prompt(request).split())
-                yield from self._answers(request, cancel)
+                for event in self._answers(request, cancel):
+                    yield replace(event, slot=slot) if isinstance(event, FinishEvent) else event
         finally:
             self._running -= 1
             self._taken.discard(slot)

@@ -104,12 +104,12 @@ class Wording:
             self._teller.note(logprob)
         return tuple(self._teller.feed(self._stream.feed(self._model.piece(token))))
 
-    def finish(self, prompt: Prompt) -> Iterator[ChatEvent]:
-        """The last events."""
+    def finish(self, prompt: Prompt, slot: int) -> Iterator[ChatEvent]:
+        """The last events. ``slot``: number of the prompt's slot."""
         yield from self._teller.rest("" if self.stopped else self._stream.flush())
         reason: FinishReason = "stop" if self.ended or self.stopped else "length"
         reasoning, stop = self._teller.reasoning_tokens, self._stream.stop
-        yield FinishEvent(reason, prompt.tokens, self.said, prompt.cached, reasoning, stop)
+        yield FinishEvent(reason, prompt.tokens, self.said, prompt.cached, reasoning, stop, slot)
 
 
 def answer(
@@ -153,7 +153,7 @@ def answer(
         yield from (*read, *_merged(events))
         if not over:
             _go_on(batch, slot, picks, taken, drafter)
-    yield from wording.finish(prompt)
+    yield from wording.finish(prompt, batch.slots.index(slot))
 
 
 def _take(wording: Wording, picks: Picks, limit: int, room: int) -> tuple[list[ChatEvent], list[int], bool]:

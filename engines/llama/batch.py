@@ -96,6 +96,15 @@ class Batch:
         slot.opaque = True
         return self._occupy(slot, adapters=adapters)
 
+    def renumber(self, slot: Slot, number: int) -> None:
+        """Give a slot another number; the slot that had it takes this one's. -1: it keeps its own.
+
+        Nothing moves in the KV cache, and no other conversation leaves it (docs/decisions/0044-slots-by-number.md).
+        """
+        if number >= 0:
+            own = self._slots.index(slot)
+            self._slots[own], self._slots[number] = self._slots[number], slot
+
     def give_back(self, slot: Slot) -> None:
         """Free the slot after its answer. Its KV cache stays, unless the slot is opaque."""
         self.settle(slot, ())

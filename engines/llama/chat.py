@@ -20,7 +20,7 @@ from edgeserve.engines.llama.calls import with_calls
 from edgeserve.engines.llama.embed import embed
 from edgeserve.engines.llama.facts import facts as facts
 from edgeserve.engines.llama.ladder import LlamaLadder
-from edgeserve.engines.llama.managing import manage
+from edgeserve.engines.llama.managing import check_slot, manage
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.options import CONTEXT_STEP, DEFAULT_CONTEXT, context_size
 from edgeserve.engines.llama.prepare import Prepared, check_inputs, prepare_chat, prepare_inputs
@@ -108,6 +108,8 @@ class LlamaChat(LlamaLadder):
                 return read_text(model, request, render, self._longest_prompt())
             if isinstance(request, EmbedRequest):
                 return prepare_inputs(model, request, self._longest_input())
+            if request.slot >= 0:
+                check_slot(request.slot, self.slots, "id_slot")
             if request.images and not self._marker:
                 raise InvalidRequest("this model takes no images; use a vision model", param="messages")
             template, limit = functools.partial(self._chat_template, model), self._longest_prompt()
@@ -193,6 +195,7 @@ class LlamaChat(LlamaLadder):
             sampler = (yield from background.run(make, Sampler.free)) if prepared.rules else make()
             taken.callback(background.when_done, sampler.free)
             prompt = yield from self._take(batch, request, prepared, background)
+            batch.renumber(prompt.slot, request.slot)
             background.slots = 1
             taken.callback(self._done, batch, prompt)
             if request.count:

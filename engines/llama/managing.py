@@ -37,10 +37,15 @@ def manage(
     yield SlotEvent(tokens, size, time.perf_counter() - started)
 
 
+def check_slot(number: int, count: int, param: str) -> None:
+    """Raises InvalidRequest for the number of no slot. ``param``: the field that errors name."""
+    if not 0 <= number < count:
+        raise InvalidRequest(f"there are slots 0 to {count - 1}, and no slot {number}", param=param)
+
+
 def _free(batch: Batch, number: int) -> Slot:
     """The slot of this number. Raises InvalidRequest, and Busy while it makes an answer."""
-    if not 0 <= number < len(batch.slots):
-        raise InvalidRequest(f"there are slots 0 to {len(batch.slots) - 1}, and no slot {number}", param="slot")
+    check_slot(number, len(batch.slots), "slot")
     if batch.slots[number].busy:
         raise Busy(f"slot {number} is making an answer; try again", retry_after=2)
     return batch.slots[number]

@@ -23,8 +23,6 @@ from edgeserve.messages import (
 
 STOP_TYPES = {"length": "limit", "stop": "eos"}
 SETTINGS = ("temperature", "top_p", "top_k", "min_p", "seed", "repeat_penalty", "presence_penalty", "frequency_penalty")
-NO_SLOT = -1
-"""``id_slot`` of an answer: slots are the engine's own affair, and a request cannot choose one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +61,17 @@ class Answer:
         if not self.stream:
             self._logged += logged
             return b""
-        part = {"index": 0, "content": event.text, "tokens": [], "id_slot": NO_SLOT, "stop": False}
+        part = self._part(event.text)
         part |= {"tokens_predicted": self._told, "tokens_evaluated": self._finish.prompt_tokens}
         return sse.event(self._chosen(part | _probabilities(logged)))
 
     def _progress(self, event: PromptEvent) -> bytes:
         """The event of a prompt that is read, with llama-server's ``prompt_progress``."""
-        part = {"index": 0, "content": "", "tokens": [], "id_slot": NO_SLOT, "stop": False, "tokens_predicted": 0}
-        return sse.event(part | {"tokens_evaluated": event.tokens, "prompt_progress": self._timings.progress(event)})
+        part = self._part("") | {"tokens_predicted": 0, "tokens_evaluated": event.tokens}
+        return sse.event(part | {"prompt_progress": self._timings.progress(event)})
+
+    def _part(self, text: str) -> dict[str, Any]:
+        return {"index": 0, "content": text, "tokens": [], "id_slot": self._asked.request.slot, "stop": False}
 
     def end(self) -> bytes:
         text, finish, request = "".join(self._texts), self._finish, self._asked.request
@@ -78,7 +79,7 @@ class Answer:
             "index": 0,
             "content": "" if self.stream else text,
             "tokens": [],
-            "id_slot": NO_SLOT,
+            "id_slot": finish.slot,
             "stop": True,
             "model": self._asked.model,
             "tokens_predicted": finish.completion_tokens,

@@ -53,6 +53,7 @@ class Continued(Sampled):
             stop_tokens=self.stop_token_ids,
             context=self.num_ctx,
             count=self.counted(),
+            slot=self.id_slot,
         )
         told = Asked(models.name(pool, model, self.model), wanted, self.response_fields)
         timings = Timings()

@@ -7,7 +7,10 @@ from typing import Any
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Record
-from edgeserve.api.values import Flag, Ignored
+from edgeserve.api.values import Flag, Ignored, Integer
+
+MAX_SLOT = 255
+"""Largest number of a slot: llama.cpp has 256 at most."""
 
 
 class Only(Field[None]):
@@ -41,17 +44,6 @@ class Unavailable(Field[None]):
         return {"type": "null"}
 
 
-class SlotWish(Ignored):
-    """``id_slot``. The server finds the slot with the longest part of the prompt; a wish for another is noted."""
-
-    def __init__(self) -> None:
-        super().__init__("accepted; the server takes the slot that knows most of the prompt")
-
-    def read(self, fields: Fields, limits: Limits) -> None:
-        if fields.raw(self.name) != -1:
-            fields.ignore(self.name)
-
-
 class Accepted(Record):
     """Parameters of chat completions and completions."""
 
@@ -68,7 +60,7 @@ class Accepted(Record):
     audio = Unavailable("chat answers in text; /v1/audio/speech speaks it")
     moderation = Unavailable("this server moderates nothing")
     web_search_options = Unavailable("this server searches nothing")
-    id_slot = SlotWish()
+    id_slot = Integer("number of the slot that shall hold the conversation; -1: any", -1, MAX_SLOT, default=-1)
     timings_per_token = Flag("the answer's end tells llama-server's timings")
     return_progress = Flag("a stream tells how much of the prompt was read")
     allowed_token_ids = Unavailable("bias other tokens with logit_bias")

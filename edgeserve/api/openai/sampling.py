@@ -151,6 +151,7 @@ class Sampled(Adapted, Accepted, Ended, Shaped):
             "stop_tokens": self.stop_token_ids,
             "context": self.num_ctx,
             "count": self.counted(),
+            "slot": self.id_slot,
         }
 
     def counted(self) -> Literal["each", ""]:

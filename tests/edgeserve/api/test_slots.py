@@ -66,6 +66,18 @@ def test_a_slot_is_saved_restored_and_erased(running: Running) -> None:
     assert slots(client) == [(0, False), (3, False)]
 
 
+def test_a_request_has_the_slot_of_its_choice(running: Running) -> None:
+    client = running.client
+    answer = client.post("/completion", json={"prompt": "one two three", "id_slot": 1}).json()
+    assert answer["id_slot"] == 1
+    until(lambda: slots(client) == [(0, False), (3, False)])
+    assert client.post("/completion", json={"prompt": "one two"}).json()["id_slot"] == 0
+    for path, body in (("/completion", {"prompt": "one"}), ("/v1/completions", {"prompt": "one", "model": "llm"})):
+        refused = error(client.post(path, json=body | {"id_slot": 2}), 400)
+        assert refused["message"] == "there are slots 0 to 1, and no slot 2"
+        assert refused["param"] == "id_slot"
+
+
 def test_another_client_cannot_restore_it(running: Running) -> None:
     client = running.client
     say(client, "one two three")

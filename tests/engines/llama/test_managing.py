@@ -85,6 +85,51 @@ def test_a_conversation_goes_on_in_another_slot(engine: LlamaChat) -> None:
     assert say(engine, "me") > 60
 
 
+def pinned(number: int, salt: str = "", story: str = STORY) -> ChatRequest:
+    return ChatRequest(prompt=story, max_tokens=8, sampling=Sampling(temperature=0.0), salt=salt, slot=number)
+
+
+def ending(engine: LlamaChat, request: ChatRequest) -> FinishEvent:
+    *_, finish = engine.chat(request, threading.Event())
+    assert isinstance(finish, FinishEvent)
+    return finish
+
+
+def test_a_conversation_gets_the_slot_that_its_request_names(engine: LlamaChat) -> None:
+    assert ending(engine, pinned(2)).slot == 2
+    tokens = held(engine)[2]
+    assert held(engine) == [0, 0, tokens, 0]
+    moved = ending(engine, pinned(0))
+    assert (moved.slot, moved.cached_tokens > 60) == (0, True)
+    assert held(engine) == [tokens, 0, 0, 0]
+    assert do(engine, "save", 0).tokens == tokens
+    with pytest.raises(InvalidRequest, match="slots 0 to 3, and no slot 4") as caught:
+        ending(engine, pinned(4))
+    assert caught.value.param == "id_slot"
+
+
+def test_a_slot_of_ones_choice_costs_no_other_client_its_conversation(engine: LlamaChat) -> None:
+    ending(engine, pinned(0, "me"))
+    for number in (0, 0, 0):
+        taken = ending(engine, pinned(number, "you", "Once upon a time there was a small box. " * 8))
+        assert taken.slot == 0
+    assert taken.cached_tokens > 60
+    with pytest.raises(Forbidden, match="another client"):
+        do(engine, "save", 0, salt="me")
+    assert sum(tokens > 0 for tokens in held(engine)) == 2, "nobody had to leave the context"
+    assert say(engine, "me") > 60
+    assert ending(engine, pinned(0, "them")).cached_tokens == 0
+
+
+def test_the_latest_of_two_answers_has_the_number(engine: LlamaChat) -> None:
+    first = engine.chat(pinned(1, "me"), threading.Event())
+    next(first)
+    assert ending(engine, pinned(1, "you")).slot == 1
+    *_, finish = first
+    assert isinstance(finish, FinishEvent)
+    assert finish.slot != 1
+
+
 def test_a_conversation_of_another_client_is_neither_saved_nor_restored(engine: LlamaChat) -> None:
     say(engine, "me")
     slot = next(number for number, tokens in enumerate(held(engine)) if tokens)

@@ -382,9 +382,10 @@ def test_a_stream_tells_the_progress_of_its_prompt(both: Any) -> None:
     assert "prompt_progress" not in both(stream=True)[0].text
 
 
-def test_a_slot_of_the_clients_choice_is_noted(both: Any) -> None:
-    assert both(id_slot=2)[0].headers["x-edgeserve-ignored"] == "id_slot"
-    assert "x-edgeserve-ignored" not in both(id_slot=-1)[0].headers
+def test_a_slot_of_the_clients_choice_is_asked_for(both: Any) -> None:
+    """It was ignored, with a header."""
+    assert (got(both, id_slot=2).slot, got(both, id_slot=-1).slot, got(both).slot) == (2, -1, -1)
+    assert "x-edgeserve-ignored" not in both(id_slot=2)[0].headers
 
 
 @pytest.mark.parametrize("stream", [False, True])
