@@ -186,7 +186,7 @@ class FinishEvent:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     stop: str = ""
-    slot: int = -1
+    slot: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
