@@ -80,7 +80,7 @@ class Detection:
         if speaking:
             self._quiet = 0
         if not self._asks or (self.awake and len(self._flags) > PATIENCE_FRAMES):
-            return self._by_loudness()
+            return self.give_up()
         return b"" if self.awake else self._rest()
 
     def question(self) -> DetectRequest | None:
@@ -104,9 +104,10 @@ class Detection:
 
     def skip(self) -> int:
         """Give up the frames without a verdict; returns their number."""
-        return len(self._by_loudness())
+        return len(self.give_up())
 
-    def _by_loudness(self) -> bytes:
+    def give_up(self) -> bytes:
+        """Let loudness decide on the frames without a verdict. Returns their flags."""
         flags, self.starts = bytes(self._flags), LOUDNESS
         self._forget()
         self._drop(len(flags))

@@ -96,6 +96,11 @@ class Buffer:
         flags = self._detection.answer(question, found)
         return self._finder.feed(flags, self._detection.starts) if self._finder else []
 
+    def give_up(self) -> list[Mark]:
+        """Let loudness decide on the sound that waits. Returns the news of turns in it."""
+        flags = self._detection.give_up()
+        return self._finder.feed(flags, self._detection.starts) if self._finder else []
+
     def drop_silence(self) -> None:
         """Drop the sound before a turn that could begin now."""
         if self._finder is not None:

@@ -122,9 +122,9 @@ class Session:
             self.buffer.drop_silence()
             self._look_at_silence()
 
-    def detected(self, question: DetectRequest, found: SpeechChances | None) -> None:
-        """The detector's verdict on the buffer's ``question``; None: none could be had."""
-        for mark in self.buffer.answer(question, found):
+    def detected(self, question: DetectRequest, found: SpeechChances | None, *, last: bool = False) -> None:
+        """The detector's verdict on the buffer's ``question``; None: none could be had. ``last``: loudness decides."""
+        for mark in self.buffer.give_up() if last else self.buffer.answer(question, found):
             self._mark(mark)
 
     def overheard(self, item_id: str, text: str) -> None:

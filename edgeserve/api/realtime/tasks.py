@@ -33,6 +33,10 @@ MAX_WAITING_SECONDS = 1.0
 """Seconds of sound that wait for a detector that is asked. A client may send faster than it speaks."""
 
 
+ASK_AGAIN, MOST_QUESTIONS = 0.25, 8
+"""Seconds between two questions to a detector without a verdict, and their number: a cold model opens in two."""
+
+
 class Tasks:
     """``place``: counts the sound that the session keeps. ``follow``: send the events that the session has now."""
 
@@ -162,13 +166,18 @@ class Tasks:
             self._overhearing = None
 
     async def _detected(self) -> None:
-        """Ask the detector as long as sound waits for it. Where it gives no verdict, the next sound asks again."""
+        """Ask the detector as long as sound waits for it. Where it gives no verdict in time, loudness decides.
+
+        A client may send all its sound at once, and none after it.
+        """
+        asked = 0
         while (question := self._session.buffer.question()) is not None:
             found = await self._engines.detect(self._session.config, question)
-            self._session.detected(question, found)
+            asked = asked + 1 if found is None else 0
+            self._session.detected(question, found, last=asked == MOST_QUESTIONS)
             self._follow()
             if found is None:
-                return
+                await asyncio.sleep(ASK_AGAIN)
 
     async def _drafted(self, sound: bytes) -> str:
         text = await self._engines.words(self._session.config, sound)

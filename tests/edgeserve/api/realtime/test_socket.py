@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
+from edgeserve.api.realtime import tasks
 from edgeserve.engine import Rung
 
 PATH = "/v1/realtime"
@@ -127,6 +128,14 @@ def test_a_dictation_tells_words_while_the_user_speaks(running: Running) -> None
         events = until_told(socket, f"{kind}completed")
         said += "".join(one["delta"] for one in events if one["type"] == f"{kind}delta")
         assert said == events[-1]["transcript"]
+
+
+def test_a_turn_ends_though_no_verdict_and_no_more_sound_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may send a recording at once and nothing after it. The turn lasted until more sound came."""
+    monkeypatch.setattr(tasks, "ASK_AGAIN", 0.05)
+    with serving(fake_pool(["llm", "asr", "tts"], detects=True, fail_on="detect")) as running, dial(running) as socket:
+        say(socket, silence(0.5) + speech(4) + silence(1))
+        until_told(socket, "input_audio_buffer.speech_stopped")
 
 
 OPENING = ["response.created", "response.output_item.added", "conversation.item.added", "response.content_part.added"]
