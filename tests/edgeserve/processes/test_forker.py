@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from support.children import SECONDS, first, gone, linux, read
+from support.descriptors import leaves_no_descriptor
 from support.server import until
 
 from edgeserve.errors import Busy, EngineFailure, ShuttingDown
@@ -126,10 +127,12 @@ def test_a_refused_fork_server_is_busy_and_leaves_no_descriptor(
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
     monkeypatch.setattr(interpreter, "begin", refuse)
-    before = psutil.Process().num_fds()
-    with pytest.raises(Busy, match="no process for workers: Resource temporarily unavailable"):
-        forker.start()
-    assert psutil.Process().num_fds() == before
+
+    def start() -> None:
+        with pytest.raises(Busy, match="no process for workers: Resource temporarily unavailable"):
+            forker.start()
+
+    leaves_no_descriptor(start)
 
 
 def test_a_fork_server_without_descriptors_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

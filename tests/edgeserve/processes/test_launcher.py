@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import psutil
 import pytest
 from support import entries
 from support.children import SECONDS, gone, linux, read, started_server
+from support.descriptors import leaves_no_descriptor
 from support.server import until
 
 from edgeserve.errors import EngineFailure, ShuttingDown
@@ -225,18 +227,19 @@ class Suite:
             launch("echo", value="x" * 200_000)
 
     def test_a_server_without_descriptors_is_told(self, launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
-        before, left = self.left(), [1, 0]
-        make = socket.socketpair
+        make, made = socket.socketpair, itertools.count()
 
         def pairs(*how: int) -> tuple[socket.socket, socket.socket]:
-            if not left.pop(0):
+            if next(made) % 2:
                 raise OSError(errno.EMFILE, "Too many open files")
             return make(*how)
 
+        def launch() -> None:
+            with pytest.raises(EngineFailure, match=r"no process for test: Too many open files \(errno 24\)"):
+                launcher.launch("support.entries:echo", {}, "test")
+
         monkeypatch.setattr(socket, "socketpair", pairs)
-        with pytest.raises(EngineFailure, match=r"no process for test: Too many open files \(errno 24\)"):
-            launcher.launch("support.entries:echo", {}, "test")
-        assert self.left() == before
+        leaves_no_descriptor(launch)
 
     @pytest.mark.slow
     def test_a_killed_server_takes_all_its_processes_along(self) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import socket
 
-import psutil
 import pytest
 from support.children import SECONDS
+from support.descriptors import leaves_no_descriptor
 
 from edgeserve.errors import Busy
 from edgeserve.processes import interpreter
@@ -19,10 +19,12 @@ def test_a_refused_process_is_busy_and_leaves_no_descriptor(monkeypatch: pytest.
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
     monkeypatch.setattr(interpreter, "begin", refuse)
-    before = psutil.Process().num_fds()
-    with pytest.raises(Busy, match="no process for llm: Cannot allocate memory"):
-        Spawner().launch("m:f", {}, "llm")
-    assert psutil.Process().num_fds() == before
+
+    def launch() -> None:
+        with pytest.raises(Busy, match="no process for llm: Cannot allocate memory"):
+            Spawner().launch("m:f", {}, "llm")
+
+    leaves_no_descriptor(launch)
 
 
 def test_a_child_whose_server_ended_before_the_task_ends_too() -> None:
