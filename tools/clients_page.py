@@ -40,7 +40,8 @@ where the server has none. Names of models that are not here mean the job's defa
 def page(found: Mapping[str, Any]) -> str:
     """The page as Markdown: a row for each client, a column for each feature of several, and one for the others."""
     counted = Counter(feature for one in found.values() for feature in one["features"])
-    features = [feature for feature, count in counted.most_common() if count >= COMMON]
+    common = [feature for feature, count in counted.items() if count >= COMMON]
+    features = sorted(common, key=lambda feature: (-counted[feature], feature))  # whatever ran first
     lines = [["client", "version", *features, "also"], ["---"] * (3 + len(features))]
     for name, one in sorted(found.items(), key=lambda pair: pair[0].removeprefix("npm:").lower()):
         shown = f"{name.removeprefix('npm:')} (npm)" if name.startswith("npm:") else name

@@ -39,6 +39,15 @@ def test_each_client_has_a_row_and_each_feature_of_several_a_column(tmp_path: Pa
     ]
 
 
+def test_the_order_of_the_runs_makes_no_difference() -> None:
+    names = ("a", "b", "c", "d")
+    runs = [
+        {name: {"version": "1", "features": dict.fromkeys(order, "passed")} for name in names} for order in ("xy", "yx")
+    ]
+    first, second = (tool().page(found) for found in runs)
+    assert first == second
+
+
 def test_the_page_that_is_there_is_a_page_of_the_tool() -> None:
     written = (TOOL.parents[1] / "docs" / "clients.md").read_text(encoding="utf-8")
     assert written.startswith(tool().HEAD)

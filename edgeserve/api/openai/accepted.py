@@ -55,7 +55,7 @@ class Accepted(Record):
     prompt_cache_retention = Ignored()
     prompt_cache_options = Ignored()
     store = Ignored("accepted; no answer is kept")
-    service_tier = Only("auto", "default")
+    service_tier = Ignored()
     modalities = Only(["text"])
     audio = Unavailable("chat answers in text; /v1/audio/speech speaks it")
     moderation = Unavailable("this server moderates nothing")

@@ -4,6 +4,7 @@ import httpx
 import pytest
 from support.server import Running, fake_pool, serving
 
+import edgeserve
 from edgeserve.hosts.thread_host import ThreadHost
 
 PROBES = ("/health/live", "/health/ready")
@@ -13,6 +14,10 @@ PROBES = ("/health/live", "/health/ready")
 def test_a_server_at_rest_is_well(client: httpx.Client, path: str) -> None:
     answer = client.get(path)
     assert (answer.status_code, answer.json()["status"]) == (200, "ok")
+
+
+def test_the_version_is_told(client: httpx.Client) -> None:
+    assert client.get("/version").json() == {"version": edgeserve.__version__}
 
 
 @pytest.mark.parametrize("path", PROBES)

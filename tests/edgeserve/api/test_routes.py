@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+
 import httpx
 import pytest
 from starlette.routing import Route, WebSocketRoute
@@ -67,6 +69,11 @@ def test_a_wrong_field_is_named(client: httpx.Client, path: str, body: object, p
 )
 def test_a_broken_body_is_refused(client: httpx.Client, body: bytes, told: str) -> None:
     assert told in error(client.post("/v1/chat", content=body), 400)["message"]
+
+
+def test_a_body_may_begin_with_a_byte_order_mark(client: httpx.Client) -> None:
+    answer = client.post("/v1/chat", content=codecs.BOM_UTF8 + b'{"prompt": "hi"}')
+    assert (answer.status_code, answer.json()) == (200, {"text": "hi"})
 
 
 def test_a_body_beyond_the_limit_is_refused_declared_or_not() -> None:

@@ -58,6 +58,15 @@ def test_the_same_in_every_way_of_asking(ai: OpenAI, running: Running) -> None:
     assert list(struct.unpack("<8f", base64.b64decode(raw))) == pytest.approx(numbers, abs=1e-7)
 
 
+def test_fields_of_other_servers_change_nothing(ai: OpenAI) -> None:
+    """As Cohere's, NVIDIA's and Ollama's clients send them."""
+    plain = ai.embeddings.create(model="llm", input="one two").data[0].embedding
+    fields = {"input_type": "query", "truncate": "END", "options": {"num_ctx": 512}}
+    answer = ai.embeddings.with_raw_response.create(model="llm", input="one two", extra_body=fields)
+    assert "x-edgeserve-ignored" not in answer.headers
+    assert answer.parse().data[0].embedding == plain
+
+
 def test_dimensions_keep_the_beginning_at_length_one(ai: OpenAI) -> None:
     whole = ai.embeddings.create(model="llm", input="a b c d").data[0].embedding
     short = ai.embeddings.create(model="llm", input="a b c d", dimensions=6).data[0].embedding

@@ -63,6 +63,16 @@ def test_every_format(ai: OpenAI, name: str) -> None:
     assert likeness(plain, at, heard, rate) > 0.9
 
 
+def test_fields_of_other_servers_change_nothing(ai: OpenAI) -> None:
+    """As LocalAI's and Kokoro-FastAPI's clients send them."""
+    fields = {"lang_code": "a", "backend": "kokoro"}
+    answer = ai.audio.speech.with_raw_response.create(
+        model="tts", voice="tone", input=TEXT, instructions="Speak softly.", extra_body=fields
+    )
+    assert "x-edgeserve-ignored" not in answer.headers
+    assert answer.content == said(ai)
+
+
 def test_mp3_is_what_is_meant_where_nothing_is_said(ai: OpenAI) -> None:
     file = said(ai)
     assert file[:2] == b"\xff\xf3"

@@ -78,3 +78,12 @@ def test_unknown_voices_are_refused_with_the_list(client: httpx.Client, path: st
 def test_the_list_tells_both(client: httpx.Client) -> None:
     known = client.get("/v1/tts/voices").json()
     assert known == {"voices": ["tone", "hum"], "openai": dict.fromkeys(OPENAI, "tone")}
+
+
+def test_voices_and_models_are_listed_as_open_webui_asks(client: httpx.Client) -> None:
+    voices = [{"id": one, "name": one} for one in ("tone", "hum")]
+    assert client.get("/v1/audio/voices").json() == {"voices": voices}
+    assert client.get("/v1/audio/voices?model=fake-tts").json() == {"voices": voices}
+    assert client.get("/v1/audio/voices?model=nobody").status_code == 404
+    models = client.get("/v1/audio/models").json()["models"]
+    assert models == [{"id": "fake-tts", "name": "fake-tts"}]
