@@ -12,12 +12,16 @@ from edgeserve.api.anthropic.headers import speaks
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import ModelNotFound
 from edgeserve.jobs import ALL_JOBS, CHAT, PICTURES, Job
+from edgeserve.manage.manager import Manager
 from edgeserve.messages import Message
 from edgeserve.model_settings import NAME
 from edgeserve.models import catalog
+from edgeserve.models.stored import StoredModel
+from edgeserve.residency.aside import Aside
 from edgeserve.residency.names import jobs_of, spellings
 from edgeserve.residency.pool import Pool
 
+SHELF = Aside("looks at pulled models", threads=1)
 MOST_NAMED = 20
 """Models that an error names."""
 CREATED = 1_735_689_600
@@ -28,7 +32,8 @@ def choose(pool: Pool, model: str, jobs: Sequence[Job], *, stand_in: bool = True
     """Id of the model among those of ``jobs`` that ``model`` names; the default for an empty name.
 
     1. The model of that name, or of that entry of the catalogue.
-    2. Where the device serves no model of these jobs, or none without a name: the first job, whose lease says so.
+    2. Where the device serves no model of these jobs, whatever its name, or none without a name: the first job, whose
+       lease says so.
     3. With ``[server] unknown_models = "default"``, the model that stands in for one that is not here, where a
        ``stand_in`` will do.
 
@@ -39,7 +44,7 @@ def choose(pool: Pool, model: str, jobs: Sequence[Job], *, stand_in: bool = True
         return found
     # 2.
     served = pool.directory.of(jobs)
-    if not served or not model:
+    if not model or not (served or pool.serves_stored):
         return jobs[0]
     # 3.
     if stand_in and pool.stand_ins and _may_mean(pool, model, jobs):
@@ -66,9 +71,14 @@ def _may_mean(pool: Pool, model: str, jobs: Sequence[Job]) -> bool:
     return found_by_name(pool, model, ALL_JOBS) is None and (not known or any(job in jobs for job in known))
 
 
-def how_to_add(model: str, job: Job) -> str:
-    """The commands that let the server serve a model; NAME stands for one that is no name."""
+def how_to_add(model: str, job: Job, *, stored: bool = False) -> str:
+    """The commands that let the server serve a model; NAME stands for one that is no name.
+
+    ``stored``: whether a pulled model needs no table.
+    """
     name = model if NAME.fullmatch(model) else "NAME"
+    if stored:
+        return f"To add a model: `edgeserve pull {name}`"
     of_job = "" if job == "llm" else f'job = "{job}" and '  # as [models.NAME] has it by default
     return (
         f"To add a model: `edgeserve pull {name}`, [models.NAME] in models.toml with {of_job}"
@@ -89,9 +99,21 @@ def answering_chat(messages: Iterable[Message]) -> tuple[Job, ...]:
     return PICTURES if any(message.images for message in messages) else CHAT
 
 
+async def shelved(request: Request) -> list[StoredModel]:
+    """Pulled models, where requests may name them: with ``[server] serve = "stored"``. Raises StoreError."""
+    manager: Manager = request.app.state.manager
+    if manager.config.server.serve != "stored":
+        return []
+    return [one for one in await SHELF.run(manager.store.list) if one.job in ALL_JOBS]
+
+
 async def list_models(request: Request) -> Response:
-    """Both shapes in one body: OpenAI's ``data`` and the native ``models``. Anthropic's clients get their own."""
+    """Both shapes in one body: OpenAI's ``data`` and the native ``models``. Anthropic's clients get their own.
+
+    ``data`` also has the models that are served on demand; ``models`` has those with an engine.
+    """
     pool: Pool = request.app.state.pool
+    on_demand = await shelved(request)
     defaults = pool.directory.defaults()
     native = [
         {
@@ -109,6 +131,8 @@ async def list_models(request: Request) -> Response:
         for one in spec.adapters:
             if one.name:
                 listed.setdefault(one.name, _openai(one.name) | {"parent": spec.name})
+    for stored in on_demand:
+        listed.setdefault(stored.name, _openai(stored.name))
     if speaks(request.scope):
         return JSONResponse(listing.page(list(listed)))
     return JSONResponse({"object": "list", "data": list(listed.values()), "models": native, "system": system})
@@ -131,8 +155,12 @@ def _not_served(pool: Pool, model: str, here: str, served: Iterable[ModelSpec], 
     names = (pool.directory.names(spec.id) for spec in served)
     known = list(dict.fromkeys(f"{name} ({', '.join(further)})" if further else name for name, *further in names))
     more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
-    listed = f"{here}: {', '.join(known[:MOST_NAMED])}{more}" if known else "; no engine is configured"
-    return ModelNotFound(f"the model {model!r} is not served here{listed}. {how_to_add(model, job)}", param="model")
+    found = [f"{', '.join(known[:MOST_NAMED])}{more}"] if known else []
+    if pool.serves_stored:
+        found.append("any pulled model, by its name in GET /v1/models")
+    listed = f"{here}: {'; '.join(found)}" if found else "; no engine is configured"
+    way = how_to_add(model, job, stored=pool.serves_stored)
+    return ModelNotFound(f"the model {model!r} is not served here{listed}. {way}", param="model")
 
 
 def _openai(name: str) -> dict[str, object]:

@@ -80,26 +80,26 @@ class Directory:
         """Ids of the models that serve the requests of their job that name no model."""
         return frozenset(filter(None, (self._default(self.of([job])) for job in ALL_JOBS)))
 
-    def find(self, name: str, jobs: Sequence[Job]) -> str | None:
+    def find(self, name: str, jobs: Sequence[Job], *, patterns: bool = True) -> str | None:
         """Id of the model that ``name`` means among those of ``jobs``, in any case of letters.
 
         Ids come first, then names, names in the store, aliases, names of adapters, jobs, and patterns, each in the
         order of ``of``. An empty name means the first model, and a job its default. A name that no model has is read
-        without its provider and its tag, too (``spellings``). None: no model has this name.
+        without its provider and its tag, too (``spellings``). None: no model has this name. ``patterns``: look at them.
         """
         candidates = self.of(jobs)
         if not name:
             return self._default(candidates)
-        return next(filter(None, (self._named(one.lower(), candidates) for one in spellings(name))), None)
+        return next(filter(None, (self._named(one.lower(), candidates, patterns) for one in spellings(name))), None)
 
-    def _named(self, wanted: str, candidates: Sequence[ModelSpec]) -> str | None:
+    def _named(self, wanted: str, candidates: Sequence[ModelSpec], patterns: bool) -> str | None:
         for names in (self._ids, self._names, self._stored_names, self._aliases, self._adapters):
             for spec in candidates:
                 if wanted in (one.lower() for one in names(spec)):
                     return spec.id
         if (default := self._default(spec for spec in candidates if spec.job == wanted)) is not None:
             return default
-        for spec in candidates:
+        for spec in candidates if patterns else ():
             if any(fnmatch.fnmatchcase(wanted, alias.lower()) for alias in self._aliases(spec)):
                 return spec.id
         return None

@@ -111,17 +111,25 @@ class Pool:
     def find(self, name: str, jobs: Sequence[Job]) -> str | None:
         """Id of the model that a request means, as ``Directory.find``; a model that is served on demand is added.
 
-        Raises Busy while an engine of that name leaves.
+        The name of a model that is served on demand goes before patterns. Raises Busy while an engine of that name
+        leaves.
         """
-        found = self.directory.find(name, jobs)
-        if found is None and name and (made := self._made_on_demand(name, jobs)) is not None:
-            model = made[0].spec.id
-            if model in self.gates:
-                return None  # a model of another job has this name
-            if any(gate.id == model for gate in self.leaving):
-                raise Busy(f"{model} ends its last answers, and is served again then; try again", retry_after=5)
-            found = self.add(*made).id
-        return found
+        found = self.directory.find(name, jobs, patterns=not self.serves_stored)
+        if found is not None or not name or not self.serves_stored:
+            return found
+        if (made := self._made_on_demand(name, jobs)) is None:
+            return self.directory.find(name, jobs)
+        model = made[0].spec.id
+        if model in self.gates:
+            return None  # a model of another job has this name
+        if any(gate.id == model for gate in self.leaving):
+            raise Busy(f"{model} ends its last answers, and is served again then; try again", retry_after=5)
+        return self.add(*made).id
+
+    @property
+    def serves_stored(self) -> bool:
+        """Whether requests may also name models that were pulled and are not served yet."""
+        return self._on_demand is not None
 
     def _made_on_demand(self, name: str, jobs: Sequence[Job]) -> tuple[Host, Terms] | None:
         if self._on_demand is None:

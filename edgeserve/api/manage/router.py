@@ -1,6 +1,6 @@
 """llama-server's router routes (llama.cpp, tools/server/README.md, "router mode"): the same acts in other words.
 
-cold = unloaded    warm = sleeping    hot = loaded    a pull under way = downloading
+cold = unloaded    warm = sleeping    hot = loaded    a way up = loading    a pull under way = downloading
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from edgeserve.api.limits import limits_of
 from edgeserve.api.manage.models import manager_of
 from edgeserve.api.manage.pulls import DISK, SOURCE_CHARS, pulls_of
 from edgeserve.api.manage.stream import EventStream, Woken
-from edgeserve.api.models import CREATED
+from edgeserve.api.models import CREATED, shelved
 from edgeserve.api.presence import unless_gone
 from edgeserve.api.schema import Strict
 from edgeserve.api.values import Flag, Text
@@ -58,16 +58,25 @@ class Chosen(Strict):
 
 
 async def list_models(request: Request) -> Response:
-    """The models that are served, and those that are being pulled."""
+    """The models that are served, on demand too, and those that are being pulled."""
     Listing(Fields(dict(request.query_params), written=True), limits_of(request))
     pool: Pool = request.app.state.pool
     served = [
-        _row(spec.name, {"value": WORDS[pool.rung(model)]}, aliases=pool.directory.terms(model).aliases)
+        _row(spec.name, {"value": _word(pool, model)}, aliases=pool.directory.terms(model).aliases)
         for model, spec in pool.configured.items()
     ]
     names = {one["id"] for one in served}
+    on_demand = [one.name for one in await shelved(request) if one.name not in names]
+    served += [_row(one, {"value": WORDS[Rung.COLD]}) for one in on_demand]
+    names |= set(on_demand)
     pulled = [_row(one.name, _pull_status(one)) for one in _shown(pulls_of(request).all()) if one.name not in names]
     return JSONResponse({"object": "list", "data": [*served, *pulled]})
+
+
+def _word(pool: Pool, model: str) -> str:
+    gate = pool.gates[model]
+    rung = gate.rung
+    return "loading" if gate.host.loading and rung is not Rung.HOT else WORDS[rung]
 
 
 def _row(name: str, status: dict[str, Any], aliases: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -161,7 +170,7 @@ def _present(pool: Pool, pulls: tuple[Pull, ...]) -> Iterator[Event]:
         kind = {"success": "download_finished", "failed": "download_failed"}.get(stage, "download_progress")
         yield {"model": pull.name, "event": kind, "data": _progress(pull) if kind == "download_progress" else {}}
     for model, spec in pool.configured.items():
-        yield {"model": spec.name, "event": "model_status", "data": {"status": WORDS[pool.rung(model)]}}
+        yield {"model": spec.name, "event": "model_status", "data": {"status": _word(pool, model)}}
 
 
 def differences(before: State, now: State) -> Iterator[Event]:

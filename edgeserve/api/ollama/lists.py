@@ -10,12 +10,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from edgeserve.api import models
 from edgeserve.api.ollama import details, names
 from edgeserve.api.ollama.request import Named, read
 from edgeserve.api.ollama.times import FAR, written
 from edgeserve.api.values import Flag
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.jobs import CHAT, Job
+from edgeserve.models.stored import StoredModel
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.monitor import IdlePolicy
 from edgeserve.residency.pool import Pool
@@ -37,17 +39,16 @@ class Shown(Named):
 async def tags(request: Request) -> Response:
     """The models, the default first; with ``serve = "stored"`` the pulled ones, too."""
     pool: Pool = request.app.state.pool
-    manager = request.app.state.manager
-    served, stored = pool.directory.of(JOBS), manager.config.server.serve == "stored"
-    return JSONResponse({"models": await details.LOOKS.run(_listed, served, manager.store if stored else None)})
+    shelved = await models.shelved(request)
+    return JSONResponse({"models": await details.LOOKS.run(_listed, pool.directory.of(JOBS), shelved)})
 
 
-def _listed(served: Sequence[ModelSpec], store: Any) -> list[dict[str, Any]]:
+def _listed(served: Sequence[ModelSpec], shelved: Sequence[StoredModel]) -> list[dict[str, Any]]:
     found = [details.described(spec) for spec in served]
     found += [details.described(spec, one.name, spec.name) for spec in served for one in spec.adapters if one.name]
     listed = {one["name"].lower(): one for one in reversed(found)}
     listed = dict(reversed(listed.items()))
-    for one in store.list() if store is not None else ():
+    for one in shelved:
         if one.job in JOBS and names.shown(one.name).lower() not in listed:
             spec = ModelSpec(one.job, one.name, one.engine, one.files, options=one.options)
             listed[names.shown(one.name).lower()] = details.described(spec)

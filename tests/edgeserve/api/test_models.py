@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.gates import FAKES, fake_spec
+from support.managed import managed, model
 from support.server import Running, considerate_governor, serving
+from support.store import pulled
 
 from edgeserve.api.models import choose
 from edgeserve.errors import ModelNotFound
@@ -171,3 +174,28 @@ def test_a_name_of_the_catalogue_means_its_model() -> None:
     with serving(Pool([ThreadHost(FAKES["llm"](stored), governor)], governor)) as running:
         found = running.client.get("/v1/models/openai/SmolLM2:latest")
     assert found.json()["id"] == "smollm2-135m-instruct"
+
+
+def test_pulled_models_are_listed_where_requests_may_name_them(tmp_path: Path) -> None:
+    store = pulled(tmp_path / "models", "shelved")
+    pulled(tmp_path / "models", "detector", "vad")
+    for serve, names in (("configured", ["fake-llm"]), ("stored", ["fake-llm", "shelved"])):
+        with managed({"llm": model()}, store, server={"serve": serve}) as (running, _):
+            listed = running.client.get("/v1/models").json()
+            anthropic = running.client.get("/v1/models", headers={"anthropic-version": "2023-06-01"}).json()
+        assert [one["id"] for one in listed["data"]] == [one["id"] for one in anthropic["data"]] == names
+        assert [one["name"] for one in listed["models"]] == ["fake-llm"]
+
+
+@pytest.mark.parametrize(("served", "words"), [(["m"], "served: m; any pulled"), ([], "served: any pulled")])
+def test_an_unknown_name_is_answered_with_the_way_to_pulled_models(served: list[str], words: str) -> None:
+    governor = considerate_governor()
+    specs = [dataclasses.replace(fake_spec("llm"), id=one, name=one) for one in served]
+    hosts = [ThreadHost(FAKES["llm"](spec), governor) for spec in specs]
+    pool = Pool(hosts, governor, on_demand=lambda name, jobs: None)
+    with pytest.raises(ModelNotFound) as caught:
+        choose(pool, "nobody", ("llm",))
+    assert caught.value.message == (
+        f"the model 'nobody' is not served here for this; {words} model, by its name in GET /v1/models. To add a "
+        "model: `edgeserve pull nobody`"
+    )

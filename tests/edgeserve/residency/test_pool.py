@@ -336,6 +336,17 @@ def test_a_model_is_made_when_it_is_named_for_the_first_time() -> None:
     with_pool(test, "llm", "tts", on_demand=on_demand)
 
 
+def test_the_name_of_a_pulled_model_goes_before_a_pattern() -> None:
+    def on_demand(name: str, jobs: Sequence[Job]) -> tuple[ThreadHost, Terms] | None:
+        governor: Any = CountingGovernor()
+        return (ThreadHost(FAKES["llm"](spec_named(name)), governor), Terms(stored=name)) if name == "gpt-oss" else None
+
+    async def test(pool: Pool) -> None:
+        assert [pool.find(name, ("llm",)) for name in ("gpt-4o", "gpt-oss", "GPT-5")] == ["llm", "gpt-oss", "llm"]
+
+    with_pool(test, "llm", terms={"llm": Terms(aliases=("gpt-*",))}, on_demand=on_demand)
+
+
 def test_a_model_keeps_its_own_keep_alive() -> None:
     async def test(pool: Pool) -> None:
         await (await pool.lease("llm", 3)).release()

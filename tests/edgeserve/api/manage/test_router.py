@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import threading
 from collections.abc import Iterator
@@ -10,10 +11,11 @@ from typing import Any
 
 import httpx
 import pytest
+from support.hosts import Pipe
 from support.http_files import serving_files
 from support.managed import managed, model
 from support.server import Running, until
-from support.store import GGUF
+from support.store import GGUF, pulled
 
 from edgeserve.api.manage import router
 from edgeserve.api.manage.router import differences
@@ -37,6 +39,27 @@ def test_rungs_are_told_in_its_words() -> None:
         assert status(running)["mine"] == {"value": "unloaded"}
         assert running.client.post("/models/load", json={"model": "none"}).status_code == 404
         assert running.client.post("/models/load", json={}).status_code == 400
+
+
+def test_a_way_up_is_told_while_it_lasts(tmp_path: Path) -> None:
+    pipe = Pipe(tmp_path, "heat")
+    with (
+        managed({"mine": model("asr")}, hold=str(tmp_path)) as (running, _),
+        concurrent.futures.ThreadPoolExecutor(1) as threads,
+    ):
+        load = threads.submit(running.client.post, "/models/load", json={"model": "mine"})
+        with pipe.reached():
+            assert status(running) == {"mine": {"value": "loading"}}
+        assert load.result().json() == {"success": True}
+        assert status(running) == {"mine": {"value": "loaded"}}
+
+
+def test_pulled_models_that_are_served_on_demand_are_listed(tmp_path: Path) -> None:
+    store = pulled(tmp_path / "models", "shelved")
+    pulled(tmp_path / "models", "detector", "vad")
+    for serve, more in (("configured", {}), ("stored", {"shelved": {"value": "unloaded"}})):
+        with managed({"mine": model("asr")}, store, server={"serve": serve}) as (running, _):
+            assert status(running) == {"mine": {"value": "unloaded"}, **more}
 
 
 def test_a_pull_is_started_shown_cancelled_and_its_model_removed(
@@ -68,12 +91,20 @@ def test_a_name_of_a_hub_is_told_as_it_is_written_here() -> None:
         assert "hub:owner/repository/file.gguf" in answer.json()["error"]["message"]
 
 
-def test_changes_come_as_events(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_come_as_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(router, "LOOK_SECONDS", 0.01)
-    with managed() as (running, world), httpx.stream("GET", f"{running.url}/models/sse", timeout=30) as stream:
+    pipe = Pipe(tmp_path, "heat")
+    with (
+        managed(hold=str(tmp_path)) as (running, world),
+        httpx.stream("GET", f"{running.url}/models/sse", timeout=30) as stream,
+        concurrent.futures.ThreadPoolExecutor(1) as threads,
+    ):
         lines = stream.iter_lines()
         assert [event(lines), event(lines)] == [told("fake-llm", "sleeping"), told("fake-asr", "unloaded")]
-        running.client.post("/models/load", json={"model": "fake-asr"}).raise_for_status()
+        load = threads.submit(running.client.post, "/models/load", json={"model": "fake-asr"})
+        with pipe.reached():
+            assert event(lines) == told("fake-asr", "loading")
+        load.result().raise_for_status()
         assert event(lines) == told("fake-asr", "loaded")
         world.rewrite({"llm": model()})
         running.client.post("/admin/reload").raise_for_status()
