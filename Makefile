@@ -22,7 +22,7 @@ help:
 	@echo "make test-cluster  install Ray and Caddy into .venv-cluster, run the tests of several boxes"
 	@echo "make coverage  lines and branches that the tests of make check run, as a table"
 	@echo "make lint    ruff, mypy and the check of plain English"
-	@echo "make docs-check  dead links; runs every block of README.md and docs/quickstart.md"
+	@echo "make docs-check  dead links; runs every block of README.md and docs/"
 	@echo "make docs    build the pages of docs/ as a site, in site/"
 	@echo "make clients  install clients of other makers, run them against a server, write docs/clients.md"
 	@echo "make format  let ruff rewrite the sources"

@@ -1,6 +1,6 @@
-"""Docs, checked: links that lead nowhere, and the code blocks of README, quick start, devices and API.
+"""Docs, checked: links that lead nowhere, and the code blocks of all pages.
 
-    python tools/docs_check.py            links of all pages, then the blocks of the pages in RUN
+    python tools/docs_check.py            links of all pages, then their blocks
     python tools/docs_check.py --links    links alone
 
 Blocks run in order, as written, in a temporary folder, with the command ``edgeserve`` of ``.venv`` on the path. A
@@ -26,10 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-RUN = (
-    *(ROOT / name for name in ("README.md", "docs/quickstart.md", "docs/metrics.md")),
-    *(page for folder in ("devices", "api") for page in sorted((ROOT / "docs" / folder).glob("*.md"))),
-)
+FIRST = (ROOT / "README.md", ROOT / "docs/quickstart.md")
+"""Pages whose blocks start the server that the blocks of all others ask."""
 HEALTH = "http://127.0.0.1:8080/v1/health"
 
 START_SECONDS = 900.0
@@ -67,6 +65,11 @@ class Block:
 def pages() -> list[Path]:
     tops = (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))
     return [*(page for page in tops if page.exists()), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def in_order() -> list[Path]:
+    """All pages, in the order in which their blocks run."""
+    return [*FIRST, *(page for page in pages() if page not in FIRST)]
 
 
 def prose(text: str) -> str:
@@ -234,7 +237,7 @@ def run_blocks() -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         session = Session(Path(folder))
         try:
-            for page in RUN:
+            for page in in_order():
                 for block in blocks(page):
                     failed += session.run(block)
         finally:

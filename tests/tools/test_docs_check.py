@@ -92,5 +92,11 @@ def test_settings_are_read_by_the_reader(docs_check: ModuleType, page: Path, tmp
     assert "did you mean" in fault or "port" in fault
 
 
+def test_the_blocks_of_all_pages_run_after_those_that_start_a_server(docs_check: ModuleType) -> None:
+    order = docs_check.in_order()
+    assert order[:2] == [docs_check.ROOT / "README.md", docs_check.ROOT / "docs/quickstart.md"]
+    assert sorted(order) == sorted(docs_check.pages())
+
+
 def test_every_link_of_the_docs_leads_somewhere(docs_check: ModuleType) -> None:
     assert [fault for page in docs_check.pages() for fault in docs_check.dead_links(page)] == []
