@@ -46,7 +46,8 @@ class Successions:
     @contextlib.contextmanager
     def under_way(self, model: str) -> Iterator[None]:
         """Brackets one replacement. There is one a model at a time."""
-        self._under_way[model] = line = []
+        line: list[Waiting] = []
+        self._under_way[model] = line
         try:
             yield
         finally:
