@@ -49,8 +49,8 @@ class Renderer(Protocol):
         """The bytes that an event of request number ``index`` adds, possibly none."""
         ...
 
-    def end(self) -> bytes:
-        """The last bytes; for a whole answer, all bytes."""
+    def end(self) -> bytes | Iterator[bytes]:
+        """The last bytes, or their parts; for a whole answer, all bytes."""
         ...
 
     def fail(self, error: EdgeserveError) -> bytes | None:
@@ -66,6 +66,7 @@ class Call:
     - ``keep_alive``: seconds for which the engine keeps its memory afterwards; None: as configured
     - ``apart``: run the requests one after the other, since llama.cpp may round otherwise in a batch
     - ``threaded``: run the renderer on a thread, because it computes
+    - ``keeps``: the renderer of a stream keeps its answer until the end, so that its bytes count
     - ``close``: called once after the renderer's last bytes, also after a failure
     - ``begun``: called on the host's thread as the first request has its turn on a hot engine
     - ``ping``: bytes that a stream sends whenever nothing else came for ``PING_SECONDS``
@@ -78,6 +79,7 @@ class Call:
     keep_alive: float | None = None
     apart: bool = False
     threaded: bool = False
+    keeps: bool = False
     close: Callable[[], None] = lambda: None
     begun: Callable[[], None] = lambda: None
     names: Mapping[str, str] = field(default_factory=dict)
@@ -108,10 +110,10 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
                     first = await anext(events, None)
                 if first is None:
                     raise InvalidRequest(f"the request holds nothing that {call.model} could answer")
-                folded = _folded(call, first, events, None if call.renderer.stream else kept)
+                folded = _folded(call, first, events, kept if call.keeps or not call.renderer.stream else None)
                 begun = await anext(folded)
                 if call.renderer.stream:
-                    return _Stream(call.renderer, begun, folded, lease, call.ping)
+                    return _Stream(call.renderer, begun, folded, lease, call.ping, kept)
                 body = [begun, *[part async for part in folded]]
         except BaseException as error:
             kept.release()
@@ -130,7 +132,8 @@ async def _folded(
 ) -> AsyncGenerator[bytes, None]:
     """The renderer's bytes for each event and for the end.
 
-    ``kept`` counts the bytes of a whole answer: those of events, or those that the renderer made of them.
+    ``kept`` counts the bytes of an answer that is kept: those of its events. The renderer of a whole answer may make
+    more of them, which count instead.
     """
     renderer, threaded = call.renderer, call.threaded
     keep = kept.add if kept is not None else _ignored
@@ -147,10 +150,14 @@ async def _folded(
                     keep(counted)
                     for pair in _cut(threaded, whole):
                         made = await run(renderer.feed, *pair)
-                        keep(max(0, len(made) - counted))  # numbers as text take several times their bytes
+                        if not renderer.stream:
+                            keep(max(0, len(made) - counted))  # numbers as text take several times their bytes
                         yield made
                 whole = await anext(events, None)
-            yield await run(renderer.end)
+            last = await run(renderer.end)
+            parts = iter((last,)) if isinstance(last, bytes) else last
+            while (part := await run(next, parts, None)) is not None:
+                yield part
     finally:
         await run(call.close)
 
@@ -210,7 +217,13 @@ class _Stream(Response):
     """A streamed answer. It owns the lease from here on."""
 
     def __init__(
-        self, renderer: Renderer, begun: bytes, folded: AsyncGenerator[bytes, None], lease: Lease, ping: bytes
+        self,
+        renderer: Renderer,
+        begun: bytes,
+        folded: AsyncGenerator[bytes, None],
+        lease: Lease,
+        ping: bytes,
+        kept: Kept,
     ) -> None:
         self.status_code = 200
         self.media_type = renderer.media_type
@@ -218,6 +231,7 @@ class _Stream(Response):
         self.init_headers(STREAM_HEADERS)
         del self.headers["content-length"]
         self._renderer, self._begun, self._folded, self._lease, self._ping = renderer, begun, folded, lease, ping
+        self._kept = kept
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -226,10 +240,11 @@ class _Stream(Response):
                 async for chunk in self._chunks():
                     if chunk is None:
                         return  # without a last chunk, so that what came is not taken for the whole
-                    if chunk:
-                        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                    for piece in _pieces([chunk]) if chunk else ():
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
                 await send({"type": "http.response.body", "body": b""})
         finally:
+            self._kept.release()
             await self._folded.aclose()
             await self._lease.release()
 

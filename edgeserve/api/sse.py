@@ -17,5 +17,10 @@ def named(name: str, value: Any) -> bytes:
     return b"event: " + name.encode() + b"\n" + event(value)
 
 
+def named_text(name: str, text: str) -> bytes:
+    """As ``named``, of data that are JSON text already."""
+    return f"event: {name}\ndata: {text}\n\n".encode()
+
+
 DONE = b"data: [DONE]\n\n"
 """The end of a stream in OpenAI's dialect."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from abc import ABC, abstractmethod
@@ -12,6 +11,7 @@ from typing import Any, ClassVar
 
 import edgeserve
 from edgeserve.api import failures, sse
+from edgeserve.api.fragments import written
 from edgeserve.api.timings import Timings
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import (
@@ -177,13 +177,3 @@ class Completion:
             "prompt_tokens_details": {"cached_tokens": sum(one.cached_tokens for one in asked)},
             "completion_tokens_details": {"reasoning_tokens": sum(one.reasoning_tokens for one in ended)},
         }
-
-
-def written(value: Any, depth: int = 5) -> str:
-    """JSON, as ``json.dumps`` writes it, made in one call for each token: no other thread runs during a call."""
-    if depth and isinstance(value, dict):
-        items = (f"{json.dumps(name, ensure_ascii=False)}: {written(one, depth - 1)}" for name, one in value.items())
-        return "{" + ", ".join(items) + "}"
-    if depth and isinstance(value, list):
-        return "[" + ", ".join(written(one, depth - 1) for one in value) + "]"
-    return json.dumps(value, ensure_ascii=False)

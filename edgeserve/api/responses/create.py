@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 
 from starlette.requests import Request
 
 from edgeserve.api import models
+from edgeserve.api.fragments import written
 from edgeserve.api.json_body import read_json
 from edgeserve.api.line import Call
 from edgeserve.api.prompt_size import PromptSize
-from edgeserve.api.responses.output import Json
+from edgeserve.api.responses.output import DEPTH, Json
 from edgeserve.api.responses.owner import owner_of
 from edgeserve.api.responses.renderer import PING, Keep, ResponseAnswer
 from edgeserve.api.responses.request import ResponseRequest, ResponseTokens, responses_of
@@ -36,6 +36,7 @@ async def create(request: Request) -> Call:
         ResponseAnswer(name, told, stream=asked.stream, keep=keep),
         asked.keep_alive,
         threaded=chat.logprobs is not None,  # 8,000 tokens with 20 alternatives each take a second to write
+        keeps=chat.logprobs is not None,
         names=NAMES,
         ping=PING,
     )
@@ -55,7 +56,7 @@ def keeping(request: Request, items: tuple[StoredItem, ...]) -> Keep | None:
         return None
 
     def keep(name: str, body: bytes, output: Sequence[Json]) -> bool:
-        made = (StoredItem(one["id"], json.dumps(one, ensure_ascii=False).encode()) for one in output)
+        made = (StoredItem(one["id"], written(one, DEPTH).encode()) for one in output)
         return store.add(StoredResponse(name, body, (*items, *made), len(items)), owner)
 
     return keep

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import secrets
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgeserve.api import sse
+from edgeserve.api.fragments import COMPACT, Fragment, written
 from edgeserve.api.openai.logprobs import chat_logprobs
 from edgeserve.messages import TokenLogprob, ToolCall
 
 Json = dict[str, Any]
+
+DEPTH = 8
+"""Levels of an event, of a response or of an item within which ``Fragment`` may stand."""
 
 
 class Events:
@@ -19,16 +25,20 @@ class Events:
         self.stream = stream
         self._number = 0
 
-    def write(self, kind: str, fields: Json) -> bytes:
+    def write(self, kind: str, fields: Json, *, long: bool = False) -> bytes:
+        """``long``: the fields may hold a ``Fragment``."""
         if not self.stream:
             return b""
         event = {"type": kind, "sequence_number": self._number} | fields
         self._number += 1
-        return sse.named(kind, event)
+        return sse.named_text(kind, written(event, DEPTH, COMPACT)) if long else sse.named(kind, event)
 
 
 class Output:
-    """All items so far. Each method returns the events of what it does. ``items`` are whole after ``close``."""
+    """All items so far. Each method returns the events of what it does. ``items`` are whole after ``close``.
+
+    The log probabilities of a message are a ``Fragment``: as values they would take five times its memory.
+    """
 
     def __init__(self, events: Events) -> None:
         self.items: list[Json] = []
@@ -36,14 +46,17 @@ class Output:
         self._kind = ""
         """Type of the item that still grows: message, reasoning, or empty."""
         self._texts: list[str] = []
-        self._logprobs: list[TokenLogprob] = []
+        self._logprobs: list[str] = []
+        """JSON text of each token."""
 
     def say(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> bytes:
         """Add text to a message."""
         events = self._open("message")
         self._texts.append(text)
-        self._logprobs += logprobs
-        return events + self._tell("response.output_text.delta", {"delta": text, "logprobs": _logged(logprobs)})
+        logged = _logged(logprobs)
+        self._logprobs += logged
+        fields = {"delta": text, "logprobs": _listed(logged)}
+        return events + self._tell("response.output_text.delta", fields, long=bool(logged))
 
     def think(self, text: str) -> bytes:
         """Add text to thoughts."""
@@ -71,26 +84,29 @@ class Output:
         item |= {"arguments": call.arguments, "status": "completed"}
         return events + self._item("done", item)
 
-    def close(self, status: str = "completed", *, told: bool = True) -> bytes:
-        """End the item that still grows, if one does. Without ``told`` no events say so."""
+    def close(self) -> bytes:
+        """End the item that still grows, if one does."""
+        return b"".join(self.closing())
+
+    def closing(self, status: str = "completed") -> Iterator[bytes]:
+        """End the item that still grows, if one does: at once. Each event is written as it is asked for."""
         if not self._kind:
-            return b""
-        text, item = "".join(self._texts), self.items[-1]
+            return iter(())
+        kind, text, item = self._kind, "".join(self._texts), self.items[-1]
         part: Json = {"type": "reasoning_text", "text": text}
         logged: Json = {}
-        if self._kind == "message":
-            logged = {"logprobs": _logged(self._logprobs)}
+        if kind == "message":
+            logged = {"logprobs": _listed(self._logprobs)}
             part = {"type": "output_text", "text": text, "annotations": []} | logged
             item["status"] = status
         item["content"] = [part]
-        kind = "output_text" if self._kind == "message" else "reasoning_text"
-        events = b""
-        if told:
-            events = self._tell(f"response.{kind}.done", {"text": text} | logged)
-            events += self._tell("response.content_part.done", {"part": part})
-            events += self._item("done", item)
         self._kind, self._texts, self._logprobs = "", [], []
-        return events
+        return self._closing("output_text" if kind == "message" else "reasoning_text", part, {"text": text} | logged)
+
+    def _closing(self, kind: str, part: Json, said: Json) -> Iterator[bytes]:
+        yield self._tell(f"response.{kind}.done", said, long=True)
+        yield self._tell("response.content_part.done", {"part": part}, long=True)
+        yield self._item("done", self.items[-1], long=True)
 
     def _open(self, kind: str) -> bytes:
         """Begin an item, unless one of this type grows already."""
@@ -108,19 +124,24 @@ class Output:
         self.items.append(item)
         return events + self._item("added", item) + self._tell("response.content_part.added", {"part": part})
 
-    def _item(self, what: str, item: Json) -> bytes:
+    def _item(self, what: str, item: Json, *, long: bool = False) -> bytes:
         fields = {"output_index": len(self.items) - 1, "item": item}
-        return self._events.write(f"response.output_item.{what}", fields)
+        return self._events.write(f"response.output_item.{what}", fields, long=long)
 
-    def _tell(self, kind: str, fields: Json) -> bytes:
+    def _tell(self, kind: str, fields: Json, *, long: bool = False) -> bytes:
         """An event of the only part of the last item."""
         place = {"item_id": self.items[-1]["id"], "output_index": len(self.items) - 1, "content_index": 0}
-        return self._events.write(kind, place | fields)
+        return self._events.write(kind, place | fields, long=long)
 
 
-def _logged(logprobs: Any) -> list[Any]:
+def _logged(logprobs: Sequence[TokenLogprob]) -> list[str]:
+    """JSON text of each token, in ASCII: one wide character would make the whole text four times as large."""
     found = chat_logprobs(logprobs)
-    return found["content"] if found else []
+    return [json.dumps(one, separators=COMPACT) for one in found["content"]] if found else []
+
+
+def _listed(logged: Sequence[str]) -> list[str] | Fragment:
+    return Fragment("[" + ",".join(logged) + "]") if logged else []
 
 
 def _name(prefix: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from edgeserve.api import failures, sse
-from edgeserve.api.openai.renderer import written
-from edgeserve.api.responses.output import Events, Json, Output
+from edgeserve.api.fragments import written
+from edgeserve.api.responses.output import DEPTH, Events, Json, Output
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import (
     Event,
@@ -72,24 +72,24 @@ class ResponseAnswer:
                 self._finish = event
         return opening
 
-    def end(self) -> bytes:
+    def end(self) -> Iterator[bytes]:
         finish, output = self._finish, self._output
         status = "incomplete" if finish and finish.reason == "length" else "completed"
-        events = self._opening()
+        yield self._opening()
         if status == "completed" and not any(one["type"] != "reasoning" for one in output.items):
-            events += output.say(self._blank, self._blank_logprobs)
-        events += output.close(status)
+            yield output.say(self._blank, self._blank_logprobs)
+        yield from output.closing(status)
         self._response |= {"status": status, "output": output.items, "usage": _usage(finish)}
         self._response["completed_at"] = int(time.time()) if status == "completed" else None
         if status == "incomplete":
             self._response["incomplete_details"] = {"reason": "max_output_tokens"}
         body = self._kept()
-        return events + self._lifecycle(status) if self.stream else body
+        yield self._lifecycle(status) if self.stream else body
 
     def fail(self, error: EdgeserveError) -> bytes:
         told = failures.body(error)["error"]
         events = self._opening()
-        self._output.close("incomplete", told=False)
+        self._output.closing("incomplete")  # and no event says so
         failed = {"code": told["code"], "message": told["message"]}
         if error.retry_after is not None:
             failed["message"] += f" (try again in {max(1, round(error.retry_after))}s)"
@@ -120,14 +120,14 @@ class ResponseAnswer:
         return self._lifecycle("created") + self._lifecycle("in_progress")
 
     def _lifecycle(self, what: str) -> bytes:
-        return self._events.write(f"response.{what}", {"response": self._response})
+        return self._events.write(f"response.{what}", {"response": self._response}, long=True)
 
     def _kept(self) -> bytes:
         """The response as JSON, stored where it is to be."""
-        body = written(self._response).encode() if self._keep or not self.stream else b""
+        body = written(self._response, DEPTH).encode() if self._keep or not self.stream else b""
         if self._keep and not self._keep(self._response["id"], body, self._output.items):
             self._response["store"] = False
-            body = written(self._response).encode()
+            body = written(self._response, DEPTH).encode()
         return body
 
 

@@ -16,9 +16,11 @@ import pytest
 from support.gates import engine_of
 from support.server import Running, fake_pool, serving, until
 
+from edgeserve.api import line
 from edgeserve.api.line import pinged
 from edgeserve.errors import EngineFailure
-from edgeserve.residency.mailbox import LARGEST
+from edgeserve.residency.mailbox import LARGEST, Deliveries, Kept
+from edgeserve.residency.weight import LOGPROB_BYTES
 
 
 def failing_after(running: Running, job: Any, count: int) -> None:
@@ -111,6 +113,49 @@ def test_a_whole_answer_is_counted_until_it_is_read() -> None:
             read += len(part)
         assert read == size
         until(lambda: running.pool.deliveries.held == 0)
+
+
+def test_log_probabilities_that_a_stream_keeps_are_counted_until_its_end() -> None:
+    go = threading.Event()
+    with serving(fake_pool(["llm"])) as running, contextlib.ExitStack() as held:
+        held.callback(go.set)
+        engine: Any = engine_of(running.pool.gates["llm"])
+        left = iter([True] * 20)
+        engine.on_work = lambda: next(left, False) or go.wait(10)
+        body = {"input": "word " * 40, "stream": True, "include": ["message.output_text.logprobs"], "top_logprobs": 20}
+        with running.client.stream("POST", "/v1/responses", json=body) as answer:
+            until(lambda: running.pool.deliveries.held >= 10 * 20 * LOGPROB_BYTES)
+            go.set()
+            assert "response.completed" in answer.read().decode()
+        until(lambda: running.pool.deliveries.held == 0)
+
+
+class Quiet:
+    """A renderer and a lease without work."""
+
+    stream, media_type = True, "text/plain"
+
+    async def release(self) -> None: ...
+
+
+def test_a_long_part_of_a_stream_goes_out_in_pieces() -> None:
+    """The connection takes any size at once, and would hold it for a reader that is slow."""
+    sent: list[bytes] = []
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        yield b"x" * 300_000
+
+    async def send(message: Any) -> None:
+        sent.append(message.get("body", b""))
+
+    async def scene() -> None:
+        quiet: Any = Quiet()
+        answer = line._Stream(quiet, b"y", parts(), quiet, b"", Kept(Deliveries()))
+        await answer({"type": "http"}, asyncio.Event().wait, send)  # type: ignore[arg-type]  # nothing comes
+
+    asyncio.run(scene())
+    assert b"".join(sent) == b"y" + b"x" * 300_000
+    assert max(map(len, sent)) == line.SENT_BYTES
 
 
 def test_a_client_that_leaves_the_queue_frees_its_place() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 
 import pytest
 
+from edgeserve import clients
+from edgeserve.clients import Client
 from edgeserve.errors import Busy, ShuttingDown
 from edgeserve.residency.successions import Successions
 
@@ -58,6 +61,30 @@ def test_more_than_the_most_are_refused_and_one_that_leaves_makes_room() -> None
             await asyncio.wait([waiting])
             (another,) = await started(one.over("llm"))
         await another
+
+    asyncio.run(scene())
+
+
+def asked_by(client: str, one: Successions) -> asyncio.Task[None]:
+    context = contextvars.copy_context()
+    context.run(clients.current.set, Client(key=client))
+    return asyncio.get_running_loop().create_task(one.over("llm"), context=context)
+
+
+def test_a_client_with_many_waits_gives_places_to_one_with_fewer() -> None:
+    async def scene() -> None:
+        one = Successions(most=4)
+        with one.under_way("llm"):
+            greedy = [asked_by("greedy", one) for _ in range(4)]
+            await asyncio.sleep(0)
+            others = [asked_by("other", one) for _ in range(3)]
+            for _ in range(3):  # a refusal reaches its task two turns later
+                await asyncio.sleep(0)
+            assert [task.done() for task in (*greedy, *others)] == [False, False, True, True, False, False, True]
+            for refused in (*greedy[2:], others[2]):
+                with pytest.raises(Busy, match="4 requests wait for it already"):
+                    refused.result()
+        await asyncio.gather(*greedy[:2], *others[:2])
 
     asyncio.run(scene())
 

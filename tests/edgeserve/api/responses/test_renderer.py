@@ -1,0 +1,65 @@
+"""The renderer of Responses with many log probabilities: they are written once, and each event as it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from edgeserve.api.responses.renderer import ResponseAnswer
+from edgeserve.errors import EngineFailure
+from edgeserve.messages import Candidate, FinishEvent, TokenEvent, TokenLogprob
+
+TOKENS = 40
+
+
+def token(number: int) -> TokenEvent:
+    top = tuple(Candidate(f" other {at}".encode(), -1.0 - at) for at in range(20))
+    own = TokenLogprob(Candidate(f" 語{number}".encode(), -0.5), top)
+    return TokenEvent(f" 語{number}", logprobs=(own,))
+
+
+def told(parts: Iterator[bytes] | list[bytes]) -> list[dict[str, Any]]:
+    lines = b"".join(parts).decode().splitlines()
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+
+
+def test_the_end_of_a_stream_comes_in_parts_of_one_event() -> None:
+    """One text of all events would be four times as large, and wait for a reader that may be slow."""
+    answer = ResponseAnswer("llm", {}, stream=True, keep=None)
+    deltas = told([answer.feed(0, token(number)) for number in range(TOKENS)])
+    logged = [one for event in deltas for one in event.get("logprobs", ())]
+    parts = list(answer.end())
+    assert max(part.count(b"event: ") for part in parts) == 1
+    said, part, item, last = told(parts)
+    assert [one["top_logprobs"][19]["token"] for one in logged] == [" other 19"] * TOKENS
+    assert said["logprobs"] == part["part"]["logprobs"] == item["item"]["content"][0]["logprobs"] == logged
+    assert last["response"]["output"] == [item["item"]]
+    assert last["response"]["output"][0]["status"] == "completed"
+
+
+def test_a_whole_response_and_a_failed_one_hold_the_same_log_probabilities() -> None:
+    whole, failed = (ResponseAnswer("llm", {}, stream=stream, keep=None) for stream in (False, True))
+    for answer in (whole, failed):
+        for number in range(TOKENS):
+            answer.feed(0, token(number))
+    whole.feed(0, FinishEvent("length", 1, TOKENS))
+    response = json.loads(b"".join(whole.end()))
+    (last,) = told([failed.fail(EngineFailure("the runtime fell over"))])
+    assert (response["status"], last["response"]["status"]) == ("incomplete", "failed")
+    parts = [one["output"][0]["content"][0] for one in (response, last["response"])]
+    assert parts[0] == parts[1]
+    assert len(parts[0]["logprobs"]) == TOKENS
+    assert response["output"][0]["status"] == last["response"]["output"][0]["status"] == "incomplete"
+
+
+def test_a_kept_response_is_the_one_that_is_told() -> None:
+    kept: list[bytes] = []
+
+    def keep(name: str, body: bytes, output: object) -> bool:
+        kept.append(body)
+        return True
+
+    answer = ResponseAnswer("llm", {}, stream=True, keep=keep)
+    answer.feed(0, token(1))
+    assert told(answer.end())[-1]["response"] == json.loads(kept[0])
