@@ -85,10 +85,12 @@ def greeting(config: Config, address: str, door: Door = NO_DOOR) -> Iterator[str
     width = max(map(len, config.models), default=0)
     for model, settings in config.models.items():
         yield f"  {model:{width}}  {shown(settings.model)}"
+    page = f"Open {local(address)}/ in a browser"
     if not config.models:
         yield f"  no engine: {config.source} lists none"
+        yield page
         return
-    yield "Try, with the key in EDGESERVE_API_KEY:" if door.locked else "Try:"
+    yield f"{page}, or try{', with the key in EDGESERVE_API_KEY' if door.locked else ''}:"
     yield from (f"  {command}" for command in examples(config, address, door))
 
 

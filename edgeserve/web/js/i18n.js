@@ -34,5 +34,14 @@ export function clock(at, t) {
 /** A number of seconds, in its largest unit. */
 export function duration(seconds, t) {
   const [unit, count] = seconds < 90 ? ["second", seconds] : seconds < 5400 ? ["minute", seconds / 60] : ["hour", seconds / 3600];
-  return new Intl.NumberFormat(t.language, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 0 }).format(count);
+  return counted(count, unit, t, 0);
+}
+
+/** A number of minutes. */
+export function minutes(count, t) {
+  return counted(count, "minute", t, 1);
+}
+
+function counted(count, unit, t, digits) {
+  return new Intl.NumberFormat(t.language, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: digits }).format(count);
 }

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Cluster } from "./cluster.js";
-import { clock, size } from "./i18n.js";
+import { clock, minutes, size } from "./i18n.js";
 import { draw, heightOf, History, inAll, layout, markNear, ownMemory, rungOf, sizes } from "./memory_timeline.js";
 
 const KEYS = { ArrowLeft: -10, ArrowRight: 10, PageDown: -60, PageUp: 60, Home: -Infinity, End: Infinity };
@@ -83,7 +83,7 @@ function Picture({ history, whole, t }) {
   const time = cursor === null ? null : Math.min(place.end, Math.max(place.start, cursor));
   const words = {
     size: (mb) => size(mb, t),
-    minutes: (count) => (count ? t("memory.minutes", { count }) : t("memory.now")),
+    minutes: (count) => (count ? minutes(count, t) : t("memory.now")),
   };
   useEffect(() => {
     const shown = layout(history, canvas.current.clientWidth, whole);

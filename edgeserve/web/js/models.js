@@ -62,8 +62,10 @@ function Served({ row, act, busy, t }) {
       <small>${t(`models.job.${row.model_type}`)} · ${leases ? t("models.requests", { count: leases }) : used}</small></div>
     <${Rung} rung=${row.rung} t=${t} />
     <span class="figure">${row.rung === "cold" ? "–" : size(row.memory_mb, t)}</span>
-    <${Act} label=${t("models.load")} about=${name} disabled=${busy || row.rung === "hot"} aria-busy=${busy === id} onClick=${() => move("load")} />
-    <${Act} label=${t("models.unload")} about=${name} disabled=${busy || row.rung === "cold"} onClick=${() => move("unload")} />
+    <div class="row">
+      <${Act} label=${t("models.load")} about=${name} disabled=${busy || row.rung === "hot"} aria-busy=${busy === id} onClick=${() => move("load")} />
+      <${Act} label=${t("models.unload")} about=${name} disabled=${busy || row.rung === "cold"} onClick=${() => move("unload")} />
+    </div>
   </li>`;
 }
 

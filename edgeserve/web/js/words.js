@@ -197,7 +197,6 @@ export const words = pairs({
   "memory.private": ["private", "privat"],
   "memory.mapped": ["mapped", "eingeblendet"],
   "memory.now": ["now", "jetzt"],
-  "memory.minutes": ["{count} min", "{count} min"],
   "memory.rung.cold": ["cold", "kalt"],
   "memory.rung.warm": ["warm", "warm"],
   "memory.rung.hot": ["hot", "heiß"],

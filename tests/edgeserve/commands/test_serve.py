@@ -26,6 +26,7 @@ def test_greeting_names_what_is_served_in_an_order_that_works() -> None:
         ["asr", "whisper-tiny.en"],
         ["tts", "hibari"],
     ]
+    assert lines[4] == "Open http://127.0.0.1:8080/ in a browser, or try:"
     chat, speak, transcribe = (line.strip() for line in lines[5:])
     assert all(line.startswith("curl -s http://127.0.0.1:8080/v1/") for line in (chat, speak, transcribe))
     assert speak.endswith("-o hello.wav")
@@ -55,12 +56,13 @@ def test_greeting_shows_only_what_is_configured(settings: Path) -> None:
     assert "/v1/chat" not in text
     assert "recording.wav" in text
     assert '-H "Authorization: Bearer $EDGESERVE_API_KEY"' in text
-    assert "Try, with the key in EDGESERVE_API_KEY:" in text
+    assert "in a browser, or try, with the key in EDGESERVE_API_KEY:" in text
     assert "secret" not in text
     (settings / "models.toml").write_text('[asr]\nmodel = "hearing"\n[models.second-ears]\njob = "asr"\nmodel = "b"\n')
     assert list(greeting(load({}), "http://127.0.0.1:1"))[1:3] == ["  asr          hearing", "  second-ears  b"]
     (settings / "models.toml").write_text("")
-    assert "models.toml lists none" in "\n".join(greeting(load({}), "http://127.0.0.1:1"))
+    nothing = list(greeting(load({}), "http://127.0.0.1:1"))
+    assert nothing[1:] == ["  no engine: models.toml lists none", "Open http://127.0.0.1:1/ in a browser"]
 
 
 def test_a_reload_reads_the_settings_from_where_they_came(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,14 @@ def test_a_model_is_loaded_and_unloaded(tab: Tab, world: tuple[Running, World]) 
     assert page.get_by_role("alert").count() == 0
 
 
+@pytest.mark.parametrize("width", [320, 820, 1040])
+def test_the_buttons_of_a_model_stand_side_by_side(browser: Any, world: tuple[Running, World], width: int) -> None:
+    with opened(browser, f"{world[0].url}#models", width=width, locale="de-DE") as tab:
+        load, unload = (tab.page.get_by_role("button", name=f"{name}: fake-asr") for name in ("Laden", "Entladen"))
+        load.first.wait_for()
+        assert load.first.bounding_box()["y"] == unload.bounding_box()["y"]
+
+
 def test_a_refusal_is_told_in_the_servers_words(tab: Tab, world: tuple[Running, World]) -> None:
     running, made = world
     gate = made.pool.gates["llm"]

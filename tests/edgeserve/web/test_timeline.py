@@ -33,6 +33,15 @@ COLOURS = """() => {
   }
   return Object.fromEntries(['series-1', 'series-2', 'text', 'bad'].map((name) => [name, count[wanted(name)] ?? 0]));
 }"""
+WRITTEN = """() => {
+  globalThis.written = [];
+  const write = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    written.push(text);
+    return write.call(this, text, ...place);
+  };
+}"""
+"""Keeps the texts that a canvas shows."""
 HISTORY = """async () => {
   const app = document.querySelector('script[type=module]').src;
   const { History, inAll } = await import(new URL('memory_timeline.js', app));
@@ -137,7 +146,9 @@ def test_the_picture_is_a_table_too(tab: Tab) -> None:
 def test_it_speaks_german_and_shows_the_budget(browser: Any, world: tuple[Running, World]) -> None:
     with opened(browser, f"{world[0].url}#memory", locale="de-DE", scheme="dark", width=390) as tab:
         tab.page.get_by_role("slider", name="Speicher im Lauf der Zeit").wait_for()
+        tab.page.evaluate(WRITTEN)
         tab.page.get_by_label("Bis zum Budget").check()
+        tab.until("written.some((text) => /^-\\d+(,5)? Min\\.$/.test(text))")
         drawn(tab, "text", 100)
         assert "memory." not in tab.page.locator("main").inner_text()
         assert tab.errors == []
