@@ -1,10 +1,12 @@
 """Our server against llama.cpp's own, side by side: tokens a second, time to the first token, gaps, memory.
 
     python -m benchmarks.llm_peers [--rounds 5] [--llm MODEL]
-    python -m benchmarks.llm_peers --row 1 --llm qwen3-0.6b:Q4_0 --cache FOLDER [--pairs 7] [--busy]
+    python -m benchmarks.llm_peers --row 1 --llm qwen3-0.6b:Q4_0 --cache FOLDER [--pairs 7] [--busy] [--tune]
+    python -m benchmarks.llm_peers --page --kept FILE
 
-The second form measures one row in a minute or two, and writes no page. MODEL is a name or a file, or shape:format of
-a synthetic model (benchmarks/synthetic.py), which is built once into the folder ``--cache``.
+The second form measures a row in a minute or two. Its pairs go into the file ``--kept``, and nothing that the file has
+is measured again. The third form writes the page of that file. MODEL is a name or a file, or shape:format of a
+synthetic model (benchmarks/synthetic.py), which is built once into the folder ``--cache``.
 
 Both run all the time and answer in turns, so that other load meets both. The benchmark builds llama-server when it is
 missing (benchmarks/llama_server.py). Where that fails, it says so and measures nothing.
@@ -26,10 +28,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
-from benchmarks import llama_server, llm_rows, llm_tables
+from benchmarks import llama_server, llm_page, llm_rows, llm_tables
 from benchmarks.device import Device, Models, linked
 from benchmarks.llm_scenes import Scenes
 from benchmarks.llm_tables import Results
+from benchmarks.pairs import Pairs
 from benchmarks.process import ServerProcess, serving
 from benchmarks.sampling import Sampler
 
@@ -129,12 +132,25 @@ def _endings(path: Path) -> tuple[int, ...]:
     return tuple(token for token in range(llama().llama_vocab_n_tokens(model.vocabulary)) if model.ends(token))
 
 
+def measure_rows(arguments: argparse.Namespace, llm: str) -> int:
+    """The rows that are asked for. Returns the exit code: 1 where a target is missed."""
+    pairs = Pairs(arguments.kept)
+    subject = llm_rows.subject(llm, tuned=arguments.tune, busy=arguments.busy)
+    with tempfile.TemporaryDirectory() as folder, both(Path(folder), llm, tune=arguments.tune) as servers:
+        llm_rows.run(arguments, servers, subject, endings(Path(folder) / COPY), pairs)
+    results = llm_page.tables(pairs)[subject]
+    print(f"{subject}:", llm_tables.comparison(results), sep="\n")
+    return 1 if any(row.met is False for row in results.rows()) else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--llm", default=Models().llm, metavar="MODEL", help=f"default: {Models().llm}")
     llm_rows.add_arguments(parser)
     arguments = parser.parse_args()
+    if arguments.page:
+        return llm_page.main(Pairs(arguments.kept))
     try:
         llama_server.binary()
     except llama_server.CannotBuild as error:
@@ -142,9 +158,7 @@ def main() -> int:
         return 0
     llm = llm_rows.model(arguments.llm, arguments.cache)
     if arguments.row:
-        with tempfile.TemporaryDirectory() as folder, both(Path(folder), llm, tune=arguments.tune) as servers:
-            ports = {side: server.port for side, server in servers.items()}
-            return llm_rows.main(arguments, ports, endings(Path(folder) / COPY))
+        return measure_rows(arguments, llm)
     with tempfile.TemporaryDirectory() as folder, both(Path(folder), llm, tune=arguments.tune) as servers:
         results = measure(servers, arguments.rounds, endings(Path(folder) / COPY))
     llm_tables.draw(results)
