@@ -57,10 +57,10 @@ def write(pairs: Pairs) -> Path:
     mean = mean_rate(found)
     body = [
         "`python -m benchmarks.llm_peers --row ROW --llm MODEL --cache FOLDER --kept FILE`, with `--tune` and "
-        f"`--busy`: `edgeserve serve` and `llama-server` (llama.cpp as in llama-cpp-python {llama_server.version()}) on the "
-        "same file, over HTTP, each with 2 threads and a context of 4,096 tokens, otherwise as they are by default. They "
-        "run side by side and answer in turns; the ratio is ours divided by theirs within a pair, its median over the "
-        "pairs.",
+        f"`--busy`: `edgeserve serve` and `llama-server` (llama.cpp as in llama-cpp-python {llama_server.version()}) "
+        "on the same file, over HTTP, each with 2 threads and a context of 4,096 tokens, otherwise as they are by "
+        "default. They run side by side and answer in turns; the ratio is ours divided by theirs within a pair, its "
+        "median over the pairs.",
         "The models have the shapes and formats of published ones, and random weights (`benchmarks/synthetic.py`). "
         "`form as measured`: `edgeserve tune` has measured the model before, as an idle server does by itself. "
         "`weights mapped`: it has not. A busy process keeps one core busy.",

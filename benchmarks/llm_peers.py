@@ -36,6 +36,8 @@ from benchmarks.pairs import Pairs
 from benchmarks.process import ServerProcess, serving
 from benchmarks.sampling import Sampler
 
+from edgeserve.fit import tuned
+
 THREADS, CONTEXT = 2, 4096
 IDLE_SECONDS = 95.0
 """Ours parks after 60 s without a request, and looks every 30 s."""
@@ -44,18 +46,19 @@ COPY = "copy.gguf"
 
 
 @contextlib.contextmanager
-def both(folder: Path, llm: str, *, tune: bool = False) -> Iterator[dict[str, ServerProcess]]:
+def both(
+    folder: Path, llm: str, *, tune: bool = False, cache: Path | None = None
+) -> Iterator[dict[str, ServerProcess]]:
     """Start both servers, each on a file of its own: of a shared file each would seem to hold the half.
 
     Both files are copied just before. The way a file was written into the page cache is worth some percent of a
-    token's time.
+    token's time. ``tune``: ours has the form that was measured, now or before, as the records in ``cache`` tell.
     """
     model, (root, named) = folder / COPY, _own_copy(folder, llm)
     device = Device(folder, Models(llm=named), {"EDGESERVE_MODELS_DIR": str(root)}, b"")
     config = device.config("peers", ["llm"], keys=f"context = {CONTEXT}\nthreads = {THREADS}\n")
     if tune:
-        command = [sys.executable, "-m", "edgeserve", "tune", named, "--config", str(config)]
-        subprocess.run(command, env={**os.environ, **device.environ}, check=True, stdout=sys.stderr)
+        _tune(config, device, named, cache)
     with (
         serving(config, "--log-level", "warning", environ=device.environ) as ours,
         llama_server.serving(model, THREADS, CONTEXT) as theirs,
@@ -63,6 +66,21 @@ def both(folder: Path, llm: str, *, tune: bool = False) -> Iterator[dict[str, Se
         for server in (ours, theirs):
             server.wait_healthy()
         yield {OURS: ours, THEIRS: theirs}
+
+
+def _tune(config: Path, device: Device, llm: str, cache: Path | None) -> None:
+    """Measure the forms of ours, or take the record of an earlier run from ``cache``."""
+    record = tuned.path_of(Path(device.environ["EDGESERVE_MODELS_DIR"]), Path(llm).stem if "/" in llm else llm)
+    kept = cache / tuned.FOLDER / record.name if cache is not None else None
+    if kept is None or not kept.is_file():
+        command = [sys.executable, "-m", "edgeserve", "tune", llm, "--config", str(config)]
+        subprocess.run(command, env={**os.environ, **device.environ}, check=True, stdout=sys.stderr)
+        if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(record, kept)
+    else:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(kept, record)
 
 
 def _own_copy(folder: Path, llm: str) -> tuple[Path, str]:
@@ -136,7 +154,10 @@ def measure_rows(arguments: argparse.Namespace, llm: str) -> int:
     """The rows that are asked for. Returns the exit code: 1 where a target is missed."""
     pairs = Pairs(arguments.kept)
     subject = llm_rows.subject(llm, tuned=arguments.tune, busy=arguments.busy)
-    with tempfile.TemporaryDirectory() as folder, both(Path(folder), llm, tune=arguments.tune) as servers:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        both(Path(folder), llm, tune=arguments.tune, cache=arguments.cache) as servers,
+    ):
         llm_rows.run(arguments, servers, subject, endings(Path(folder) / COPY), pairs)
     results = llm_page.tables(pairs)[subject]
     print(f"{subject}:", llm_tables.comparison(results), sep="\n")
@@ -159,7 +180,10 @@ def main() -> int:
     llm = llm_rows.model(arguments.llm, arguments.cache)
     if arguments.row:
         return measure_rows(arguments, llm)
-    with tempfile.TemporaryDirectory() as folder, both(Path(folder), llm, tune=arguments.tune) as servers:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        both(Path(folder), llm, tune=arguments.tune, cache=arguments.cache) as servers,
+    ):
         results = measure(servers, arguments.rounds, endings(Path(folder) / COPY))
     llm_tables.draw(results)
     print(llm_tables.write(results, arguments.llm, THREADS, CONTEXT))

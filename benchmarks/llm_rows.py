@@ -38,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--row", nargs="+", choices=(*ROWS, "all"), help="measure these rows alone")
     parser.add_argument("--pairs", type=int, default=PAIRS, help=f"pairs of a row (default: {PAIRS})")
     parser.add_argument("--busy", action="store_true", help="beside a process that keeps a core busy")
-    parser.add_argument("--tune", action="store_true", help="let `edgeserve tune` choose the form of ours before")
+    parser.add_argument(
+        "--tune", action="store_true", help="let `edgeserve tune` choose the form of ours before, once for each --cache"
+    )
     parser.add_argument("--cache", type=Path, metavar="FOLDER", help="folder of synthetic models")
     parser.add_argument("--kept", type=Path, metavar="FILE", help="keep the pairs here, and measure only missing ones")
     parser.add_argument("--page", action="store_true", help="measure nothing; write the page of the pairs in --kept")
@@ -77,7 +79,7 @@ def missing(pairs: Pairs, subject: str, rows: Sequence[str], count: int) -> dict
 
 
 def side(row: str, scenes: Mapping[str, Scene]) -> Side:
-    """What gives the figures of a row."""
+    """The measurement of a row."""
     scene = scenes[SCENES["4" if row == MEMORY else row]]
 
     def figures(server: ServerProcess, turn: int) -> Figures:

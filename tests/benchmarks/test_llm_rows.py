@@ -18,7 +18,7 @@ SUBJECT = "qwen3-0.6b-q4_0, weights mapped"
 
 
 class Server:
-    """What a row needs of a server."""
+    """A server, as far as a row asks it."""
 
     def __init__(self, port: int) -> None:
         self.port = port
