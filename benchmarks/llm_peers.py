@@ -1,10 +1,12 @@
 """Our server against llama.cpp's own, side by side: tokens a second, time to the first token, gaps, memory.
 
     python -m benchmarks.llm_peers [--rounds 5] [--llm MODEL]
-    python -m benchmarks.llm_peers --row 1 --llm qwen3-0.6b:Q4_0 --cache FOLDER [--pairs 7] [--busy]
+    python -m benchmarks.llm_peers --row 1 --llm qwen3-0.6b:Q4_0 --cache FOLDER [--pairs 7] [--busy] [--tune]
+    python -m benchmarks.llm_peers --page --kept FILE
 
-The second form measures one row in a minute or two, and writes no page. MODEL is a name or a file, or shape:format of
-a synthetic model (benchmarks/synthetic.py), which is built once into the folder ``--cache``.
+The second form measures a row in a minute or two. Its pairs go into the file ``--kept``, and nothing that the file has
+is measured again. The third form writes the page of that file. MODEL is a name or a file, or shape:format of a
+synthetic model (benchmarks/synthetic.py), which is built once into the folder ``--cache``.
 
 Both run all the time and answer in turns, so that other load meets both. The benchmark builds llama-server when it is
 missing (benchmarks/llama_server.py). Where that fails, it says so and measures nothing.
@@ -26,12 +28,15 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
-from benchmarks import llama_server, llm_rows, llm_tables
+from benchmarks import llama_server, llm_page, llm_rows, llm_tables
 from benchmarks.device import Device, Models, linked
 from benchmarks.llm_scenes import Scenes
 from benchmarks.llm_tables import Results
+from benchmarks.pairs import Pairs
 from benchmarks.process import ServerProcess, serving
 from benchmarks.sampling import Sampler
+
+from edgeserve.fit import tuned
 
 THREADS, CONTEXT = 2, 4096
 IDLE_SECONDS = 95.0
@@ -41,18 +46,19 @@ COPY = "copy.gguf"
 
 
 @contextlib.contextmanager
-def both(folder: Path, llm: str, *, tune: bool = False) -> Iterator[dict[str, ServerProcess]]:
+def both(
+    folder: Path, llm: str, *, tune: bool = False, cache: Path | None = None
+) -> Iterator[dict[str, ServerProcess]]:
     """Start both servers, each on a file of its own: of a shared file each would seem to hold the half.
 
     Both files are copied just before. The way a file was written into the page cache is worth some percent of a
-    token's time.
+    token's time. ``tune``: ours has the form that was measured, now or before, as the records in ``cache`` tell.
     """
     model, (root, named) = folder / COPY, _own_copy(folder, llm)
     device = Device(folder, Models(llm=named), {"EDGESERVE_MODELS_DIR": str(root)}, b"")
     config = device.config("peers", ["llm"], keys=f"context = {CONTEXT}\nthreads = {THREADS}\n")
     if tune:
-        command = [sys.executable, "-m", "edgeserve", "tune", named, "--config", str(config)]
-        subprocess.run(command, env={**os.environ, **device.environ}, check=True, stdout=sys.stderr)
+        _tune(config, device, named, cache)
     with (
         serving(config, "--log-level", "warning", environ=device.environ) as ours,
         llama_server.serving(model, THREADS, CONTEXT) as theirs,
@@ -60,6 +66,21 @@ def both(folder: Path, llm: str, *, tune: bool = False) -> Iterator[dict[str, Se
         for server in (ours, theirs):
             server.wait_healthy()
         yield {OURS: ours, THEIRS: theirs}
+
+
+def _tune(config: Path, device: Device, llm: str, cache: Path | None) -> None:
+    """Measure the forms of ours, or take the record of an earlier run from ``cache``."""
+    record = tuned.path_of(Path(device.environ["EDGESERVE_MODELS_DIR"]), Path(llm).stem if "/" in llm else llm)
+    kept = cache / tuned.FOLDER / record.name if cache is not None else None
+    if kept is None or not kept.is_file():
+        command = [sys.executable, "-m", "edgeserve", "tune", llm, "--config", str(config)]
+        subprocess.run(command, env={**os.environ, **device.environ}, check=True, stdout=sys.stderr)
+        if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(record, kept)
+    else:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(kept, record)
 
 
 def _own_copy(folder: Path, llm: str) -> tuple[Path, str]:
@@ -129,12 +150,28 @@ def _endings(path: Path) -> tuple[int, ...]:
     return tuple(token for token in range(llama().llama_vocab_n_tokens(model.vocabulary)) if model.ends(token))
 
 
+def measure_rows(arguments: argparse.Namespace, llm: str) -> int:
+    """The rows that are asked for. Returns the exit code: 1 where a target is missed."""
+    pairs = Pairs(arguments.kept)
+    subject = llm_rows.subject(llm, tuned=arguments.tune, busy=arguments.busy)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        both(Path(folder), llm, tune=arguments.tune, cache=arguments.cache) as servers,
+    ):
+        llm_rows.run(arguments, servers, subject, endings(Path(folder) / COPY), pairs)
+    results = llm_page.tables(pairs)[subject]
+    print(f"{subject}:", llm_tables.comparison(results), sep="\n")
+    return 1 if any(row.met is False for row in results.rows()) else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--llm", default=Models().llm, metavar="MODEL", help=f"default: {Models().llm}")
     llm_rows.add_arguments(parser)
     arguments = parser.parse_args()
+    if arguments.page:
+        return llm_page.main(Pairs(arguments.kept))
     try:
         llama_server.binary()
     except llama_server.CannotBuild as error:
@@ -142,10 +179,11 @@ def main() -> int:
         return 0
     llm = llm_rows.model(arguments.llm, arguments.cache)
     if arguments.row:
-        with tempfile.TemporaryDirectory() as folder, both(Path(folder), llm, tune=arguments.tune) as servers:
-            ports = {side: server.port for side, server in servers.items()}
-            return llm_rows.main(arguments, ports, endings(Path(folder) / COPY))
-    with tempfile.TemporaryDirectory() as folder, both(Path(folder), llm, tune=arguments.tune) as servers:
+        return measure_rows(arguments, llm)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        both(Path(folder), llm, tune=arguments.tune, cache=arguments.cache) as servers,
+    ):
         results = measure(servers, arguments.rounds, endings(Path(folder) / COPY))
     llm_tables.draw(results)
     print(llm_tables.write(results, arguments.llm, THREADS, CONTEXT))

@@ -67,7 +67,9 @@ class Scenes:
                 raise RuntimeError(f"answers of {[one.said for one in answers]} tokens instead of {sizes}")
             seconds = max(one.times[-1] for one in answers) - min(one.sent for one in answers)
             gaps = [gap for one in answers for gap in one.gaps]
-            return {f"rate {clients}": sum(sizes) / seconds, f"p99 {clients}": 1000 * percentile(gaps, 0.99)}
+            first = 1000 * statistics.median(one.first for one in answers)
+            figures = {f"rate {clients}": sum(sizes) / seconds, f"p99 {clients}": 1000 * percentile(gaps, 0.99)}
+            return {**figures, f"first {clients}": first}
 
         return scene
 
@@ -76,7 +78,8 @@ class Scenes:
         dice = random.Random(f"cold {turn}")
         answers = [asyncio.run(Stream(port, self._body(words(dice, COLD), 4, dice)).run()) for _ in range(2)]
         self._counted("cold", answers[0])
-        return {"cold": 1000 * statistics.median(one.first for one in answers)}
+        read = statistics.median((one.prompt - one.cached) / one.first for one in answers)
+        return {"cold": 1000 * statistics.median(one.first for one in answers), "read": read}
 
     def prefix(self, port: int, turn: int) -> Figures:
         """Questions about a long text, after a first one has brought it in."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,11 +26,15 @@ class Figure:
 FIGURES = (
     *(Figure(f"rate {one}", f"tokens/s, clients: {one}", 1.0, more=True, digits=1) for one in CLIENTS),
     *(Figure(f"p99 {one}", f"p99 between two tokens, clients: {one}, ms", digits=1) for one in CLIENTS),
-    Figure("cold", "first token, prompt unknown, ms", 1.1),
+    Figure("first 1", "first token, short prompt, ms", 1.0),
+    *(Figure(f"first {one}", f"first token, short prompts, clients: {one}, ms") for one in CLIENTS[1:]),
+    Figure("read", "prompt tokens/s, prompt unknown", 1.0, more=True),
+    Figure("cold", "first token, prompt unknown, ms", 1.0),
     Figure("prefix", "first token, prefix known, ms", 1.0),
-    Figure("long first", "first token of a long prompt beside 3 streams, ms", 1.1),
+    Figure("long first", "first token of a long prompt beside 3 streams, ms", 1.0),
     Figure("long gap", "longest gap of those streams meanwhile, ms"),
     Figure("long rate", "tokens/s of those streams meanwhile", more=True, digits=1),
+    Figure("private", "private memory, MB"),
     Figure("fresh", "memory after start, MB", 0.6),
     Figure("hot", "memory after the first answers, MB", 0.6),
     Figure("peak", "memory at most, MB", 0.6),
@@ -65,12 +69,16 @@ class Row:
 
 @dataclass(slots=True)
 class Results:
-    """Figures of both ``sides``, ours first, one of each in every round. ``prompts``: tokens, by scene."""
+    """Figures of both ``sides``, ours first, one of each in every round. ``prompts``: tokens, by scene.
+
+    ``judged``: the figures in the order of the table, with their targets.
+    """
 
     sides: tuple[str, str]
     prompts: Mapping[str, int]
     rounds: int
     figures: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    judged: Sequence[Figure] = FIGURES
 
     def add(self, side: str, figures: Figures) -> None:
         for name, value in figures.items():
@@ -85,7 +93,7 @@ class Results:
                 self.add(side, {kept: max(sizes) if kept == "peak" else sizes[-1]})
 
     def rows(self) -> list[Row]:
-        return [self._row(one) for one in FIGURES if one.name in self.figures]
+        return [self._row(one) for one in self.judged if one.name in self.figures]
 
     def _row(self, figure: Figure) -> Row:
         ours, theirs = (self.figures[figure.name][side] for side in self.sides)

@@ -9,6 +9,7 @@ import mmap
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from edgeserve.engines.llama import filler
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.options import BATCH, LlamaOptions, batch_size, context_size, longest_draft
@@ -45,8 +46,8 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
     runtime = llama()
     parameters = runtime.llama_context_default_params()
     parameters.n_ctx = context_size(options, int(runtime.llama_model_n_ctx_train(model)))
-    parameters.n_seq_max = options.parallel
-    parameters.n_outputs_max = options.parallel + longest_draft(options, vocabulary_size(model))
+    parameters.n_seq_max = options.parallel + filler.has_one(model, options)
+    parameters.n_outputs_max = parameters.n_seq_max + longest_draft(options, vocabulary_size(model))
     parameters.kv_unified = True
     parameters.n_threads = threads or cores.default_threads(MOST_THREADS)
     parameters.n_threads_batch = options.threads_batch or parameters.n_threads
@@ -111,6 +112,7 @@ class Context:
         self.size = int(runtime.llama_n_ctx(self.handle))
         self.outputs = int(parameters.n_outputs_max)
         self.sequences = int(parameters.n_seq_max)
+        self._filler = options.parallel if filler.has_one(model.handle, options) else None
         self._memory = runtime.llama_get_memory(self.handle)
         self.batch = int(parameters.n_batch)
         self._batch = runtime.llama_batch_init(self.batch, 0, 1)
@@ -161,12 +163,20 @@ class Context:
             count = at + 1
         if not count:  # llama.cpp aborts the process
             raise EngineFailure(f"{self.model.path}: no token to decode")
-        self._batch.n_tokens = count
         self._threads.look()
-        code = llama().llama_decode(self.handle, self._batch)
+        code = NO_ROOM
+        if self._filler is not None and count < self.batch and filler.wanted(count):
+            filler.fill(self._fields, count, self._filler)
+            code = self._decode(count + 1)
+            self.clear(self._filler)
+        code = self._decode(count) if code == NO_ROOM else code
         if code not in (0, NO_ROOM):
             raise EngineFailure(f"{self.model.path}: llama.cpp ended decoding with code {code}{error_details()}")
         return bool(code == 0)
+
+    def _decode(self, count: int) -> int:
+        self._batch.n_tokens = count
+        return int(llama().llama_decode(self.handle, self._batch))
 
     def wait(self) -> None:
         """Wait until the latest call is computed. Accelerators go on after ``decode`` has returned."""
