@@ -80,7 +80,7 @@ async def model_rows(pool: Pool) -> list[dict[str, Any]]:
     In the order of the settings; models that leave stand behind.
     """
     defaults, order = pool.directory.defaults(), {model: place for place, model in enumerate(pool.gates)}
-    rows = sorted(await READS.run(pool.governor.models), key=lambda row: order.get(row["id"], len(order)))
+    rows = sorted(await READS.run(pool.governor.models), key=lambda row: order.get(str(row["id"]), len(order)))
     return [row | {"default": row["id"] in defaults} for row in rows]
 
 
