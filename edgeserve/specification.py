@@ -49,8 +49,8 @@ def spec(config: Config, store: Store, model: str, settings: ModelSettings, stor
     if job in PICTURES and "mmproj" not in files:
         raise ConfigError(f'{config.label(table_of(model), "model")} = {shown!r} needs its projector: mmproj = "…"')
     options = _with_states({**_options_of(stored, job), **settings.options}, config, store, job)
-    threads = settings.threads
-    if "repack" in tables()[job] and "model" in files:
+    threads, engine = settings.threads, _engine_for(job, stored)
+    if "repack" in tables()[job] and engine == INFO[job].engine and "model" in files:  # encoders have no such settings
         # The record is one of the files: an engine that was made before the record changed is made anew.
         files[tuned.ROLE] = tuned.path_of(store.root, stored.name)
         if found := tuned.read(files[tuned.ROLE], files["model"]):
@@ -59,7 +59,7 @@ def spec(config: Config, store: Store, model: str, settings: ModelSettings, stor
     return ModelSpec(
         job=job,
         name=stored.name if model == job else model,
-        engine=INFO[job].split if options.get(NODES) else _engine_for(job, stored),
+        engine=INFO[job].split if options.get(NODES) else engine,
         files=files,
         device=settings.device,
         threads=threads or None,

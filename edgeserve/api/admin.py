@@ -75,9 +75,12 @@ async def list_models(request: Request) -> Response:
 
 
 async def model_rows(pool: Pool) -> list[dict[str, Any]]:
-    """The governor's report on the models, with the default of each job."""
-    defaults = pool.directory.defaults()
-    rows = await READS.run(pool.governor.models)
+    """The governor's report on the models, with the default of each job.
+
+    In the order of the settings; models that leave stand behind.
+    """
+    defaults, order = pool.directory.defaults(), {model: place for place, model in enumerate(pool.gates)}
+    rows = sorted(await READS.run(pool.governor.models), key=lambda row: order.get(str(row["id"]), len(order)))
     return [row | {"default": row["id"] in defaults} for row in rows]
 
 

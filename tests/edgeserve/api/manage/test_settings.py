@@ -261,6 +261,8 @@ def test_the_order_of_the_file_decides_the_default() -> None:
         world.rewrite({"two": model(), "one": model()})
         reload(running)
         assert chosen() == "two"
+        rows = running.client.get("/memory/models").json()
+        assert [(one["id"], one["default"]) for one in rows] == [("two", True), ("one", False)]
 
 
 # PATCH
