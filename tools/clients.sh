@@ -29,9 +29,10 @@ test_client() {
 mkdir -p "$folder"
 rm -f "$found"
 if have node && have npm; then
-    # shellcheck disable=SC2046
-    npm install --silent --no-audit --no-fund --prefix "$folder" $(grep -v '^#' tools/clients-npm.txt) ||
-        echo "[WARNING] the clients of npm are not installed" >&2
+    grep -v '^#' tools/clients-npm.txt | while read -r package; do
+        npm install --silent --no-audit --no-fund --prefix "$folder" "$package" </dev/null ||
+            echo "[WARNING] not installed: $package" >&2
+    done
 fi
 export EDGESERVE_CLIENTS_PYTHON="$server" EDGESERVE_CLIENTS_NODE="$node" EDGESERVE_CLIENTS_FOUND="$found"
 while read -r name packages; do
