@@ -7,6 +7,7 @@ look smaller.
 from __future__ import annotations
 
 import argparse
+import compileall
 import dataclasses
 import json
 import multiprocessing
@@ -17,6 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import edgeserve
 from edgeserve.errors import ModelMissing
 from edgeserve.jobs import JOBS, Job
 from edgeserve.models.folder import default_root
@@ -83,6 +85,7 @@ def toml(table: str, values: Mapping[str, object]) -> str:
 
 def prepare(folder: Path, models: Models) -> Device:
     """Pull what is not here. The models are linked from a new folder, since the learned peaks lie beside its store."""
+    compile_modules()
     root, stored = linked(folder / "device", models.names().values())
     files = {job: stored[name].files for job, name in models.names().items()}
     wanted = "" if models.mmproj or "mmproj" in files["vision"] else str(folder / "mmproj.gguf")
@@ -91,6 +94,13 @@ def prepare(folder: Path, models: Models) -> Device:
     if wanted:
         models = dataclasses.replace(models, mmproj=wanted)
     return Device(folder, models, {"EDGESERVE_MODELS_DIR": str(root)}, picture)
+
+
+def compile_modules() -> None:
+    """Write the bytecode that an installed server has. A checkout may lack some, and each process would compile it."""
+    home = Path(edgeserve.__path__[0])
+    for folder in (home, home / "engines"):  # a link, which compile_dir would pass over
+        compileall.compile_dir(folder, quiet=1)
 
 
 def linked(folder: Path, names: Iterable[str]) -> tuple[Path, dict[str, StoredModel]]:

@@ -11,7 +11,7 @@ from benchmarks.ask import Client
 from benchmarks.device import Device
 from benchmarks.process import Memory, ServerProcess, family, memory_of, serving
 from benchmarks.scenario import close_all
-from benchmarks.targets import DEADLINE, LAST_STEP, Asking, Step, steps, wait_down, wait_for_forks
+from benchmarks.targets import DEADLINE, LAST_STEP, Asking, Step, steps, wait_down, wait_for_estimates, wait_for_forks
 
 from edgeserve.jobs import JOBS
 
@@ -58,6 +58,7 @@ def live(device: Device, isolation: str, asked: Asking) -> Life:
     with serving(config, "--log-level", "warning", environ=device.environ) as server:
         server.wait_healthy()
         client = Client(server.port)
+        wait_for_estimates(server)
         moments["started"] = look(server)
         for number in range(2):  # the second time without a load, so that all are hot at its end
             for job in JOBS:

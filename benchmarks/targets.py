@@ -28,7 +28,10 @@ RUNGS = {"offloaded": "warm", "unloaded": "cold"}
 """The rung at the end of a step down, by the step's name in GET /memory/evictions."""
 LAST_STEP: Mapping[Job, str] = {job: "offloaded" if INFO[job].mapped else "unloaded" for job in JOBS}
 DEADLINE = 60.0
+OURS = "edgeserve: "
 FORKS = "edgeserve: forks"[:15]
+STILL_LOOKS = 20
+"""Looks in a row, a second in all, after which a server has started."""
 REST_SECONDS = 75.0
 """A fork server ends a minute after its last child."""
 
@@ -111,6 +114,17 @@ def wait_down(client: Client, job: Job, since: float, actions: Collection[str]) 
                 return str(one["action"])
         time.sleep(0.02)
     raise TimeoutError(f"{job} was not {' or '.join(actions)} within {DEADLINE:g} s")
+
+
+def wait_for_estimates(server: ServerProcess) -> None:
+    """Wait until the processes that estimate models at the start have ended, one after the other, or REST_SECONDS are
+    over: then the figures show them. Workers have names of their own."""
+    until = time.monotonic() + REST_SECONDS
+    still = 0
+    while still < STILL_LOOKS and time.monotonic() < until:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            still = still + 1 if all(one.name().startswith(OURS) for one in family(server.pid)[1:]) else 0
+        time.sleep(0.05)
 
 
 def wait_for_forks(server: ServerProcess) -> None:

@@ -18,6 +18,7 @@ from edgeserve.system.notify import Notifier
 if TYPE_CHECKING:
     from edgeserve.fit.idle import IdleTuning
     from edgeserve.keys.ring import Keyring
+    from edgeserve.residency.pool import Pool
     from edgeserve.tls.certificate import Certificate
     from edgeserve.tls.self_signed import SelfSigned
 
@@ -96,6 +97,14 @@ class Tuner(Attendant):
     def __init__(self, tuning: IdleTuning) -> None:
         self.asked = tuning.stop
         self._look = tuning.look
+
+    @classmethod
+    def of(cls, pool: Pool) -> Tuner:
+        from edgeserve.fit.idle import IdleTuning
+
+        tuner = cls(IdleTuning(lambda: pool.configured.values(), pool.governor.room))
+        pool.asked = tuner.asked
+        return tuner
 
     def look(self, server: Activity) -> None:
         self.asked() if server.busy else self._look()

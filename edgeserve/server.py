@@ -95,7 +95,7 @@ def serve(
         )
         server.attendants = *doorway.attendants, Revocation(ring), Served(store.root, application.state.manager.folders)
         if config.server.tune == "idle":
-            server.attendants = *server.attendants, _tuner(pool)
+            server.attendants = *server.attendants, Tuner.of(pool)
         server.ports = stack.enter_context(further(config, application.state, insecure=insecure))
         server.on_ready = lambda: on_ready(address(listeners[0], doorway.scheme))
         asyncio.run(server.serve(sockets=listeners))
@@ -108,15 +108,6 @@ def _begin(config: Config) -> None:
     for line in exposure.warnings(config):
         log.warning("%s", line)
     turns.shorten()
-
-
-def _tuner(pool: Pool) -> Tuner:
-    """The measurement of the models while nobody uses the server."""
-    from edgeserve.fit.idle import IdleTuning
-
-    tuner = Tuner(IdleTuning(lambda: pool.configured.values(), pool.governor.room))
-    pool.asked = tuner.asked
-    return tuner
 
 
 def _listeners(config: Config, environ: Mapping[str, str], stack: contextlib.ExitStack) -> list[socket.socket]:
@@ -162,8 +153,7 @@ class Server(UvicornServer):
         self.attendants: Sequence[Attendant] = ()
         self._activity = Activity(self, cast(Used, application.state))
         self._pool = pool
-        self._drain_seconds = drain_seconds
-        self._preload = preload
+        self._drain_seconds, self._preload = drain_seconds, preload
         self._loop: asyncio.AbstractEventLoop | None = None
         self._looking: asyncio.Task[None] | None = None
         self._terminal = self._hurried = self._reload_later = False

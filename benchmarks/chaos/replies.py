@@ -50,7 +50,7 @@ def told_in(body: bytes) -> tuple[str, str] | None:
 
     An event of Responses has the error inside its response, or a null there.
     """
-    for line in body.decode(errors="replace").splitlines():
+    for line in body.decode(errors="replace").split("\n"):  # splitlines would cut at U+0085 too
         if '"error"' in line and (found := _error(line.removeprefix("data: "))):
             return found
     return None

@@ -82,7 +82,7 @@ RULES = (
         "documents or texts and not both, and a query that leaves them room",
     ),
     Rule(REFUSED, r"POST /(v1/)?score", r"\S+ 400 \w+ text_[12]\S*: ", "one text to judge by, or as many as texts"),
-    Rule(REFUSED, "PATCH /admin/config", r"\S+ 400 \w+ \S+: ", "keys of settings have bounds of their own"),
+    Rule(REFUSED, "PATCH /admin/config", r"(?s)\S+ 400 \w+ .*: ", "keys of settings have bounds of their own"),
     Rule(
         REFUSED, r"POST /slots/\{slot\}", r"\S+ 40[03] \w+ \S+: ", "a slot that there is, and a name of a file to save"
     ),
@@ -132,9 +132,37 @@ RULES = (
     ),
     Rule(
         REFUSED,
-        "POST /v1/chat/completions",
-        r"\S+ 400 \w+ (tool_choice\S*|tools\S*): ",
+        r"POST /(v1/chat/completions(/input_tokens)?|apply-template|tokenize)",
+        r"\S+ 400 \w+ (tool_choice\S*|tools\S*|functions\S*): ",
         "tool_choice names one of the tools, and each tool has a name of its own",
+    ),
+    Rule(
+        REFUSED,
+        r"POST /(v1/chat/completions(/input_tokens)?|v1/completions|completions?|infill|apply-template|tokenize)",
+        r"(?s)\S+ 400 \w+ \S+: (.* cannot stand beside .*: both say the form|guided_json must be a JSON schema)",
+        "one field says the form of the answer, and a schema is one",
+    ),
+    Rule(
+        REFUSED, r"POST /(\S+)", r"\S+ 400 \w+ id_slot: there are slots 0 to \d+, and no slot", "slots that there are"
+    ),
+    Rule(
+        ACCEPTED,
+        r"[A-Z]+ /\S*",
+        r"\S+ 431 invalid_request None: the request's head has more than 16 KB",
+        "a head is no longer than 16 KB",
+    ),
+    Rule(REFUSED, "POST /detokenize", r"\S+ 400 \w+ tokens: token \d+ is not in the vocabulary", "tokens of the model"),
+    Rule(
+        REFUSED,
+        r"POST /v1/chat(/\w+)?",
+        r"\S+ 400 \w+ lora\[\d+\]\.id: .* this model has no adapters",
+        "adapters that the model has",
+    ),
+    Rule(
+        REFUSED,
+        r"POST /(v1/chat/completions(/input_tokens)?|v1/chat(/stream)?|apply-template|tokenize)",
+        r"\S+ (400|413|415) \w+ messages\[\d+\]\.content\[\d+\]\.(file\.)?file_(data|id|url): ",
+        "a file of a message is a real one",
     ),
     Rule(REFUSED, "POST /v1/chat/completions", r"\S+ 400 \w+ top_logprobs: ", "top_logprobs needs logprobs"),
     Rule(
@@ -174,8 +202,8 @@ RULES = (
     Rule(
         REFUSED,
         "POST /v1/audio/transcriptions",
-        r"\S+ 400 \w+ response_format: response_format must be json or text where stream",
-        "events hold json or text, no other form",
+        r"\S+ 400 \w+ response_format: response_format must be (json or text where|diarized_json or verbose_json)",
+        "events hold json or text, and speakers are named in two forms",
     ),
     Rule(
         ACCEPTED, FORMS, r"multipart/form-data 200 .*violates `type`", "a form holds text, so a wrong type may be right"
@@ -201,7 +229,7 @@ RULES = (
     ),
     Rule(
         METHOD,
-        "POST /lora-adapters",
+        "POST /lora-adapters|GET /lora-adapters",
         r"\S+ 400 \w+ \S+: POST /lora-adapters would change the answers of all clients",
         "a method of another server is refused in words",
     ),

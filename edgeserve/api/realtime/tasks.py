@@ -188,7 +188,7 @@ class Tasks:
         asked = 0
         while (question := self._session.buffer.question()) is not None:
             found = await self._engines.detect(self._session.config, question)
-            asked = asked + 1 if found is None else 0
+            asked = asked % MOST_QUESTIONS + 1 if found is None else 0
             self._session.detected(question, found, last=asked == MOST_QUESTIONS)
             self._follow()
             if found is None:

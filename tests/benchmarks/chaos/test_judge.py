@@ -131,3 +131,7 @@ def test_the_error_in_a_body_is_found() -> None:
     assert told_in(whole) == ("queue_full", "full")
     assert told_in(b'data: {"token":"a"}\n\ndata: ' + whole + b"\n\ndata: [DONE]\n\n") == ("queue_full", "full")
     assert told_in(b'data: {"token":"\\"error\\""}\n\n') is None
+    assert told_in('{"error":{"message":"no field \x85","code":"invalid_request"}}'.encode()) == (
+        "invalid_request",
+        "no field \x85",
+    )

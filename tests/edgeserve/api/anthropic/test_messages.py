@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.gates import HeldAnswer
 from support.server import Running, fake_pool, serving
 
 from edgeserve.api import line
@@ -255,11 +256,20 @@ def test_an_error_after_the_beginning_is_the_last_event(failing: Running) -> Non
 
 def test_pings_come_while_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line, "PING_SECONDS", 0.01)
-    with serving(fake_pool(("llm",), delay=0.1)) as running:
-        names = [name for name, _ in events(running.client)]
-        first = names.index("content_block_start")
-        assert names[:first].count("ping") > 1  # one comes with message_start
-        assert names[-1] == "message_stop"
+    names: list[str] = []
+    body = {"model": "fake-llm", "max_tokens": 64, "messages": SAID, "stream": True}
+    with (
+        serving(fake_pool(("llm",))) as running,
+        HeldAnswer(running.pool.gates["llm"]) as held,
+        running.client.stream("POST", "/v1/messages", json=body) as answer,
+    ):
+        for text in answer.iter_lines():
+            if text.startswith("event: "):
+                names.append(text.removeprefix("event: "))
+            if names.count("ping") == 3:  # one comes with message_start
+                held.go.set()
+    assert names.count("ping") >= 3
+    assert names[-1] == "message_stop"
 
 
 def test_a_client_that_only_probes(client: httpx.Client) -> None:

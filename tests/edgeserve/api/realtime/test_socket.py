@@ -89,10 +89,14 @@ def test_a_session_without_a_detector_says_so_once(running: Running, caplog: pyt
     assert caplog.text.count("the turns of a conversation are found by loudness: asr has no detector") == 1
 
 
-def test_loudness_takes_over_from_a_detector_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+def test_loudness_takes_over_from_a_detector_that_fails(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tasks, "ASK_AGAIN", 0.01)
     with serving(fake_pool(["llm", "asr", "tts"], detects=True, fail_on="detect")) as running, dial(running) as socket:
         say(socket, silence(0.5) + speech(4) + silence(4))
         assert kinds(until_told(socket, "input_audio_buffer.speech_stopped"))[1] == "input_audio_buffer.speech_started"
+        until_told(socket, END)  # a client with unread events waits 10 s when it closes
     assert caplog.text.count("found by loudness: fake-asr failed on detect") == 1
 
 
@@ -134,9 +138,20 @@ def test_a_dictation_tells_words_while_the_user_speaks(running: Running) -> None
 
 def test_a_turn_ends_though_no_verdict_and_no_more_sound_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client may send a recording at once and nothing after it. The turn lasted until more sound came."""
-    monkeypatch.setattr(tasks, "ASK_AGAIN", 0.05)
+    monkeypatch.setattr(tasks, "ASK_AGAIN", 0.01)
     with serving(fake_pool(["llm", "asr", "tts"], detects=True, fail_on="detect")) as running, dial(running) as socket:
         say(socket, silence(0.5) + speech(4) + silence(1))
+        until_told(socket, "input_audio_buffer.speech_stopped")
+
+
+def test_a_turn_ends_though_its_end_comes_after_loudness_has_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sound that comes before the next question is decided as the sound before it was: after as many questions."""
+    monkeypatch.setattr(tasks, "ASK_AGAIN", 0.2)
+    monkeypatch.setattr(tasks, "MOST_QUESTIONS", 2)
+    with serving(fake_pool(["llm", "asr", "tts"], detects=True, fail_on="detect")) as running, dial(running) as socket:
+        say(socket, silence(0.2) + speech(0.6))
+        until_told(socket, "input_audio_buffer.speech_started")
+        say(socket, silence(1))
         until_told(socket, "input_audio_buffer.speech_stopped")
 
 
