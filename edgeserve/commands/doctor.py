@@ -139,7 +139,7 @@ def render(facts: Facts, findings: list[Finding]) -> Iterator[str]:
     for model in facts.configured:
         job = "" if model.id == model.job else f" ({model.job})"
         tuned = f", tuned: {model.tuned}" if model.tuned else ""
-        yield f"  {model.id:{width}}  {model.name}{job}, {model.state}{tuned}{_speed(model)}"
+        yield f"  {model.id:{width}}  {model.name}{job}, {model.state}{_speed(model)}{tuned}"
     yield "Catalogue"
     rows = []
     for model in facts.models:

@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, urlsplit
 
+from edgeserve.clients import LOOPBACK, client_of
 from edgeserve.commands import Call
 from edgeserve.config import Config
 from edgeserve.errors import ConfigError, EdgeserveError
@@ -39,12 +40,13 @@ class Server:
     """A server at ``url``, which has scheme, host and perhaps a path. ``key`` is sent with every request.
 
     ``trusted``: the file of the only certificate that the server may show, whatever its name; empty: one of an
-    authority that this machine trusts.
+    authority that this machine trusts. ``local``: the file of a further certificate to trust, by its names; or empty.
     """
 
     url: str
     key: str = field(default="", repr=False)
     trusted: str = ""
+    local: str = ""
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float = SECONDS) -> Any:
         """The answer's JSON. Raises EdgeserveError, with the server's own words where it answers with an error."""
@@ -87,11 +89,7 @@ class Server:
             except TimeoutError:
                 raise EdgeserveError(f"{self.url} was silent for {seconds:g} s; is the server well?") from None
             except (OSError, http.client.HTTPException) as error:
-                reason = escaped(getattr(error, "strerror", None) or str(error) or type(error).__name__)
-                raise EdgeserveError(
-                    f"no edgeserve answers at {self.url} ({reason}): start one with `edgeserve serve`, or name its "
-                    f"address with --url or {URL}"
-                ) from error
+                raise EdgeserveError(_unreachable(self.url, error)) from error
 
     def headers(self) -> dict[str, str]:
         """The key. Libraries write a header in Latin-1; the server compares the bytes of UTF-8."""
@@ -109,7 +107,7 @@ class Server:
         import ssl  # for the few who ask such a server
 
         if not self.trusted:
-            return ssl.create_default_context()
+            return self._local() if self.local else ssl.create_default_context()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False  # the certificate itself is known
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -119,14 +117,30 @@ class Server:
             raise EdgeserveError(f"{self.trusted}: the certificate of the server cannot be read: {error}") from None
         return context
 
+    def _local(self) -> ssl.SSLContext:
+        import ssl
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_default_certs()
+        with contextlib.suppress(OSError):  # not there, or of another account: authorities alone vouch for the server
+            context.load_verify_locations(self.local)
+        return context
+
 
 def named_server(call: Call) -> Server | None:
     """The server of ``--url``, else of EDGESERVE_URL; None where neither is given. Raises ConfigError.
 
-    Its key is EDGESERVE_API_KEY: the key of the settings goes to the address of the settings alone.
+    Its key is EDGESERVE_API_KEY: the key of the settings goes to the address of the settings alone. On this machine it
+    may show the certificate that a server here made.
     """
     url = call.args.url or call.environ.get(URL)
-    return Server(_checked(url), call.environ.get(f"{ENV_PREFIX}API_KEY", "")) if url else None
+    if not url:
+        return None
+    parts = urlsplit(_checked(url))
+    host = parts.hostname or ""
+    here = parts.scheme == "https" and (host == "localhost" or client_of(host) == LOOPBACK)
+    local = _self_signed(call, call.config()) if here else ""
+    return Server(url, call.environ.get(f"{ENV_PREFIX}API_KEY", ""), local=local)
 
 
 def server(call: Call) -> Server:
@@ -151,10 +165,15 @@ def trusted(call: Call, config: Config) -> str:
     """The file of the certificate that the settings name, or that the server makes; empty where it speaks no TLS."""
     if not config.server.encrypted:
         return ""
-    from edgeserve.own_files import certificate_paths, tls_folder
+    if not config.server.tls_cert:
+        return _self_signed(call, config)
+    from edgeserve.own_files import certificate_paths
 
-    if config.server.tls_cert:
-        return str(certificate_paths(config)[0])
+    return str(certificate_paths(config)[0])
+
+
+def _self_signed(call: Call, config: Config) -> str:
+    from edgeserve.own_files import tls_folder
     from edgeserve.tls.self_signed import FILE
 
     return str(tls_folder(call.store(config)) / FILE)
@@ -183,6 +202,20 @@ def _shown(value: Any) -> Any:
     if isinstance(value, list):
         return [_shown(one) for one in value]
     return {_shown(name): _shown(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def _unreachable(url: str, error: Exception) -> str:
+    reason = escaped(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+    if getattr(error, "verify_code", 0):  # ssl.SSLCertVerificationError, whose module only some servers need
+        words = escaped(getattr(error, "verify_message", "") or reason)
+        return (
+            f"{url}: nobody whom this machine trusts vouches for its certificate ({words}): copy the part CERTIFICATE "
+            "of the server's file, and name the copy in SSL_CERT_FILE"
+        )
+    return (
+        f"no edgeserve answers at {url} ({reason}): start one with `edgeserve serve`, or name its address with --url "
+        f"or {URL}"
+    )
 
 
 def _refusal(answer: http.client.HTTPResponse, url: str) -> EdgeserveError:

@@ -43,7 +43,8 @@ def _verified(store: Store, name: str) -> bool:
     except EdgeserveError as error:
         report("ERROR", f"{name}: {error.message}")
         return False
-    print(f"{found.name}: {len(found.files)} files as they were pulled, {human_size(found.size_bytes)}")
+    files = "1 file as it was" if len(found.files) == 1 else f"{len(found.files)} files as they were"
+    print(f"{found.name}: {files} pulled, {human_size(found.size_bytes)}")
     return True
 
 

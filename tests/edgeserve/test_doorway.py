@@ -101,7 +101,7 @@ def test_commands_trust_the_certificate_of_the_settings_and_no_other(tmp_path: P
         url = running.url.rstrip("/")
         assert Server(url, trusted=str(one)).ask("GET", "/v1/health")["status"] == "ok"
         for wrong in (str(other), ""):
-            with pytest.raises(EdgeserveError, match="no edgeserve answers at"):
+            with pytest.raises(EdgeserveError, match="nobody whom this machine trusts vouches for its certificate"):
                 Server(url, trusted=wrong).ask("GET", "/v1/health")
         with pytest.raises(EdgeserveError, match="the certificate of the server cannot be read"):
             Server(url, trusted=str(tmp_path / "gone")).ask("GET", "/v1/health")
@@ -144,3 +144,8 @@ def test_the_command_serves_https_with_named_keys(
             assert answer.status_code == 200
         port = url.rpartition(":")[2]
         assert run("health", "--config", str(settings), "--port", port) == 0, "a command trusts the very certificate"
+        there = ("health", "--config", str(settings), "--url")
+        assert run(*there, url) == 0, "and so it does by the server's address on this machine"
+        settings.write_text(f'[server]\nmodels_dir = "{tmp_path}/elsewhere/models"\n')
+        assert run(*there, url) == 1
+        assert "nobody whom this machine trusts vouches for its certificate (self" in capsys.readouterr().err

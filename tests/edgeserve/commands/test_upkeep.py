@@ -38,7 +38,7 @@ def change(root: Path, name: str = "hibari", sha256: str = "", **keys: object) -
 
 def test_whole_models_are_named(root: Path, models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run("verify", environ=models) == 0
-    assert capsys.readouterr().out == "hibari: 1 files as they were pulled, 2.0 KB\n"
+    assert capsys.readouterr().out == "hibari: 1 file as it was pulled, 2.0 KB\n"
 
 
 def test_a_changed_file_is_removed_and_named(
@@ -49,7 +49,7 @@ def test_a_changed_file_is_removed_and_named(
     file.write_bytes(b"x" * 2048)
     assert run("verify", environ=models) == 1
     out, errors = capsys.readouterr()
-    assert out.startswith("piper-en-us-joe-medium: 1 files"), "the others are verified, too"
+    assert out.startswith("piper-en-us-joe-medium: 1 file as"), "the others are verified, too"
     assert "hibari.onnx has the checksum sha256 " in errors
     assert errors.splitlines()[-1] == "[ERROR] 1 of 2 models are damaged; edgeserve pull hibari"
     assert not file.exists()

@@ -99,7 +99,11 @@ def test_the_theme_is_the_systems_until_one_is_chosen(tab: Tab) -> None:
 def test_the_key_is_asked_for_and_stays_in_the_tab(browser: Any) -> None:
     with serving(fake_pool(), api_key="sesame") as running, opened(browser, running.url) as tab:
         field = tab.page.get_by_role("textbox", name="Key")
+        border = "getComputedStyle(document.querySelector('input')).borderColor"
+        untouched = tab.page.evaluate(border)
         field.fill("open")
+        field.blur()
+        assert tab.page.evaluate(border) == untouched, "nothing is wrong before something was filled in"
         tab.page.get_by_role("button", name="Open").click()
         tab.page.get_by_text("does not take this key").wait_for()
         field.fill("sesame")
