@@ -85,8 +85,9 @@ class Batch:
         if not tokens:
             raise InvalidRequest("the prompt is empty", param="prompt")
         slot, known = self._seats.choose(tokens[:-1], salt)
-        self.swapper.clear_saved(slot)
         slot.pending = list(tokens[known:])
+        self.swapper.copy_before(slot)
+        self.swapper.clear_saved(slot)
         return self._occupy(slot, salt, adapters), known
 
     def take_empty(self, adapters: Active = ()) -> Slot:

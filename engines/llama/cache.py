@@ -10,7 +10,7 @@ no more than its share (docs/decisions/0008-prefix-cache-salts.md).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -129,6 +129,24 @@ class PrefixCache(StateCache[SavedState]):
         self._evicted.extend((state.salt, state.tokens) for state in leaving)
         return True
 
+    @property
+    def room_for_copies(self) -> int:
+        """Bytes of copies at a time: in memory, and those that leave it for a disk with bounded writes."""
+        return self.limit + (self._disk.limit if self._disk is not None and self._disk.limits_writes else 0)
+
+    def write_ahead(self) -> Iterator[None]:
+        """Write to a disk with bounded writes what a copy as large as the largest state would push out of memory.
+
+        A copy made before a prompt does not wait for the disk then. Yields after each state.
+        """
+        disk = self._disk
+        if disk is None or not disk.limits_writes or self.copy_pause or not self._states:
+            return
+        largest, latest = max(self._states, key=state_bytes), self._states[-1]
+        for state in self.victims((), largest.size, latest.salt) or ():
+            if disk.longest(state.tokens, state.salt)[1] < len(state.tokens) and disk.write(state):
+                yield
+
     def stop_copies(self) -> None:
         """Make no copies for a while: memory is short, and the governor would take them back."""
         self.copy_pause, self._stopped = self._next_pause, True
@@ -171,6 +189,12 @@ class PrefixCache(StateCache[SavedState]):
             return state.data
         return self._disk.read(state) if self._disk is not None else None
 
+    def use(self, state: State) -> bool:
+        """Mark a state that ``best`` found as used. False when it is gone."""
+        if isinstance(state, SavedState):
+            return self.touch(state)
+        return self._disk is not None and self._disk.touch(state)
+
     def refuse(self, state: State) -> None:
         """Drop a state that ``best`` found, and that llama.cpp does not take."""
         if isinstance(state, SavedState):
@@ -204,6 +228,8 @@ class Disk(Protocol):
     def longest(self, tokens: Sequence[int], salt: str) -> tuple[State | None, int]: ...
 
     def read(self, state: Any) -> Any | None: ...
+
+    def touch(self, state: Any) -> bool: ...
 
     def write(self, state: SavedState) -> bool: ...
 

@@ -10,6 +10,12 @@ from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.slot import Slot
 from edgeserve.engines.llama.state_index import State, next_victim
 
+LONG = 128
+"""Tokens to read of a prompt that is worth copies before it: idle cells make each of its tokens slower."""
+BESIDE = 2
+"""So many tokens of idle conversations at most are copied for each token to read. A copy takes a thirtieth of the time
+that reading takes."""
+
 
 class Swapper:
     """Moves KV caches between the slots of a context and the prefix cache. One thread at a time."""
@@ -22,12 +28,22 @@ class Swapper:
     def copy_idle(self) -> Iterator[None]:
         """Copy idle slots to the prefix cache, the latest last. Later, these slots can be cleared at once.
 
-        Yields after each copy.
+        Then what the next copy pushes out of memory is written to disk. Yields after each copy and state.
         """
         for slot in self._worth_copying():
-            if self._saved.admits_copy(slot.tokens, self._context.state_size(slot.sequence), slot.salt):
-                self.save_slot(slot)
+            if self._copy(slot):
                 yield
+        yield from self._saved.write_ahead()
+
+    def copy_before(self, slot: Slot) -> None:
+        """Copy idle slots before a long prompt is read in ``slot``, as far as that takes little time.
+
+        Requests that leave no pause between them leave no time for ``copy_idle``.
+        """
+        left = BESIDE * len(slot.pending) if len(slot.pending) >= LONG else 0
+        for other in self._idle_slots():
+            if other is not slot and len(other.tokens) <= left and self._copy(other):
+                left -= len(other.tokens)
 
     def save(self) -> None:
         """Save every slot worth saving, the latest last, so that it stays longest."""
@@ -72,12 +88,24 @@ class Swapper:
         """
         cleared = False
         for slot in self._idle_slots():
-            state, known = self._saved.longest(slot.tokens, slot.salt)
-            if slot is not but and state is not None and known == len(slot.tokens):
-                self._saved.touch(state)
+            state = self._copy_of(slot) if slot is not but else None
+            if state is not None and self._saved.use(state):
                 self.empty(slot)
                 cleared = True
         return cleared
+
+    def _copy(self, slot: Slot) -> bool:
+        """Copy a slot without a copy, if the cache takes one."""
+        size = self._context.state_size(slot.sequence)
+        wanted = self._copy_of(slot) is None and self._saved.admits_copy(slot.tokens, size, slot.salt)
+        if wanted:
+            self.save_slot(slot)
+        return wanted
+
+    def _copy_of(self, slot: Slot) -> State | None:
+        """The state, in memory or on disk, of all tokens of a slot."""
+        state, known = self._saved.best(slot.tokens, slot.salt)
+        return state if known == len(slot.tokens) else None
 
     def save_slot(self, slot: Slot) -> None:
         """Save the state of a slot, if it is worth saving and the cache lacks it."""
@@ -123,9 +151,9 @@ class Swapper:
         slot.forget()
 
     def _worth_copying(self) -> list[Slot]:
-        """The latest idle slots, as many as the cache can hold at once, the latest last."""
+        """The latest idle slots, as many as copies may take room for, the latest last."""
         chosen: list[Slot] = []
-        room = self._saved.limit
+        room = self._saved.room_for_copies
         for slot in reversed(self._idle_slots()):
             room -= self._context.state_size(slot.sequence)
             if room < 0:

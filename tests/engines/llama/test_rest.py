@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from support.counting import batch_of, decode, prompt, talk
 
 from edgeserve.engines.llama.cache import SavedState
+from edgeserve.engines.llama.states import StateFiles
+from edgeserve.engines.llama.states_folder import StatesFolder
+from edgeserve.engines.llama.writing import Allowance
 
 
 def test_an_idle_slot_is_copied_and_cleared_when_another_conversation_begins() -> None:
@@ -103,3 +108,78 @@ def test_copies_that_must_not_evict_states_are_dropped_first() -> None:
     first, _ = batch.take(prompt(4))
     assert batch.saved.best(prompt(3, 50))[1] == 50
     batch.give_back(first)
+
+
+def on_disk(folder: Path) -> StateFiles:
+    """A disk with room for all, and bounded writes."""
+    return StateFiles(StatesFolder(folder, "llm", None, allowance=Allowance(1 << 20)), bytes(32))
+
+
+def test_copies_leave_memory_for_the_disk_and_their_conversations_leave_the_context(tmp_path: Path) -> None:
+    """Memory has room for one copy of three."""
+    batch, context = batch_of(size=2000, slots=4, limit=110, disk=on_disk(tmp_path))
+    for seed in range(3):
+        talk(batch, prompt(seed))
+    assert len(list(batch.idle_work())) == 4
+    assert list(batch.idle_work()) == []
+    slot, _ = batch.take(prompt(3))
+    assert context.held == {}
+    decode(batch, slot)
+    batch.give_back(slot)
+    assert [talk(batch, [*prompt(seed), 7]) for seed in range(3)] == [100, 100, 100]
+
+
+def test_a_copy_that_another_process_removed_keeps_its_conversation_in_the_context(tmp_path: Path) -> None:
+    batch, context = batch_of(size=2000, slots=4, limit=110, disk=on_disk(tmp_path))
+    for seed in range(2):
+        talk(batch, prompt(seed))
+    list(batch.idle_work())
+    for one in tmp_path.rglob("*.state"):
+        one.unlink()
+    batch.take(prompt(3))
+    assert list(context.held.values()) == [prompt(0)]
+
+
+def test_what_the_next_copy_pushes_out_is_on_disk_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, context = batch_of(size=2000, slots=4, limit=250, disk=on_disk(tmp_path))
+    for seed in range(3):
+        talk(batch, prompt(seed))
+        list(batch.idle_work())
+    assert len(list(tmp_path.rglob("*.state"))) == 2
+    talk(batch, prompt(3))
+    monkeypatch.setattr(StatesFolder, "store", lambda *_: pytest.fail("a prompt waits for the disk"))
+    batch.take(prompt(4, 200))
+    assert context.held == {}
+    assert [batch.saved.best(prompt(seed))[1] for seed in range(4)] == [100] * 4
+
+
+@pytest.mark.parametrize(("length", "rests"), [(128, 0), (127, 1), (40, 1)])
+def test_a_long_prompt_has_the_conversations_before_it_copied_at_once(length: int, rests: int) -> None:
+    batch, context = batch_of(slots=3)
+    talk(batch, prompt(1))
+    slot, _ = batch.take(prompt(2, length))
+    assert len(context.held) == rests
+    decode(batch, slot)
+    batch.give_back(slot)
+    assert talk(batch, [*prompt(1), 7]) == 100
+
+
+def test_copies_before_a_prompt_take_little_of_its_time() -> None:
+    """Two tokens of them at most for each token to read, the conversations that were used least lately first."""
+    batch, context = batch_of(size=2000, slots=4, limit=0)
+    for seed, length in ((1, 301), (2, 200), (3, 120)):
+        talk(batch, prompt(seed, length))
+    batch.saved.limit = 2000
+    batch.take(prompt(4, 150))
+    assert list(map(len, context.held.values())) == [301, 120]
+
+
+def test_no_copy_before_a_prompt_pushes_out_states_that_are_asked_for() -> None:
+    batch, context = batch_of(slots=3, limit=110)
+    talk(batch, prompt(1))
+    list(batch.idle_work())
+    batch.saved.copy_pause = 5
+    talk(batch, prompt(2))
+    batch.take(prompt(3, 200))
+    assert prompt(2) in context.held.values()
+    assert batch.saved.best(prompt(1))[1] == 100
