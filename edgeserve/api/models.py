@@ -32,8 +32,8 @@ def choose(pool: Pool, model: str, jobs: Sequence[Job], *, stand_in: bool = True
     """Id of the model among those of ``jobs`` that ``model`` names; the default for an empty name.
 
     1. The model of that name, or of that entry of the catalogue.
-    2. Where the device serves no model of these jobs, whatever its name, or none without a name: the first job, whose
-       lease says so.
+    2. Where the device serves no model of these jobs, or none without a name: the first job, whose lease says so. Where
+       it also serves pulled models, a name may mean one of them, but for the name of a job.
     3. With ``[server] unknown_models = "default"``, the model that stands in for one that is not here, where a
        ``stand_in`` will do.
 
@@ -44,7 +44,7 @@ def choose(pool: Pool, model: str, jobs: Sequence[Job], *, stand_in: bool = True
         return found
     # 2.
     served = pool.directory.of(jobs)
-    if not model or not (served or pool.serves_stored):
+    if not model or (not served and (model.lower() in ALL_JOBS or not pool.serves_stored)):
         return jobs[0]
     # 3.
     if stand_in and pool.stand_ins and _may_mean(pool, model, jobs):

@@ -199,3 +199,8 @@ def test_an_unknown_name_is_answered_with_the_way_to_pulled_models(served: list[
         f"the model 'nobody' is not served here for this; {words} model, by its name in GET /v1/models. To add a "
         "model: `edgeserve pull nobody`"
     )
+
+
+def test_a_job_without_a_model_says_how_to_add_one_also_where_pulled_models_are_served() -> None:
+    pool = Pool([], considerate_governor(), on_demand=lambda name, jobs: None)
+    assert choose(pool, "TTS", ("tts",)) == choose(pool, "", ("tts",)) == "tts"
