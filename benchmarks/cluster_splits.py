@@ -162,8 +162,8 @@ def _pair(one: ServerProcess, three: ServerProcess, number: int) -> Pair:
 def _ask(server: ServerProcess, tokens: int = TOKENS, event: Callable[[], None] | None = None) -> Told:
     """One greedy answer, streamed. ``event`` is called after its eighth piece.
 
-    A cache key of its own lets each request compute its whole prompt in one call: a prompt whose beginning is cached is
-    computed in other shapes, which round otherwise.
+    A cache key of its own lets each request compute its whole prompt in one call. A prompt whose beginning is cached
+    is computed in other shapes, which round otherwise.
     """
     body = {
         "model": "split",

@@ -60,7 +60,7 @@ def total_with_room(room_mb: int) -> int:
 
 
 def ask(running: Running, **more: str) -> httpx.Response:
-    return running.client.post("/v1/chat/completions", json=QUESTION | more, timeout=120)
+    return running.client.post("/v1/chat/completions", json={**QUESTION, **more}, timeout=120)
 
 
 def text_of(answer: httpx.Response) -> str:
