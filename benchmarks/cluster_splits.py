@@ -8,6 +8,7 @@ import os
 import signal
 import statistics
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +100,11 @@ def installed() -> bool:
 
 @contextlib.contextmanager
 def one_core() -> Iterator[None]:
-    """This process and all that it starts: with several threads the order of a sum may vary, and so a greedy text."""
+    """This process and all that it starts, each with one thread: threads of three boxes would wait for each other.
+
+    One thread also sums in one order. With several, llama.cpp shares the attention of a token among them as soon as the
+    context holds 512 tokens (``ggml_compute_forward_flash_attn_ext_f16`` in ggml-cpu/ops.cpp).
+    """
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(before)})
     try:
@@ -155,11 +160,16 @@ def _pair(one: ServerProcess, three: ServerProcess, number: int) -> Pair:
 
 
 def _ask(server: ServerProcess, tokens: int = TOKENS, event: Callable[[], None] | None = None) -> Told:
-    """One greedy answer, streamed. ``event`` is called after its eighth piece."""
+    """One greedy answer, streamed. ``event`` is called after its eighth piece.
+
+    A cache key of its own lets each request compute its whole prompt in one call. A prompt whose beginning is cached
+    is computed in other shapes, which round otherwise.
+    """
     body = {
         "model": "split",
         "messages": [{"role": "user", "content": QUESTION}],
         "temperature": 0,
+        "prompt_cache_key": uuid.uuid4().hex,
         "max_tokens": tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -244,8 +254,9 @@ def words(found: Splits) -> str:
     return (
         f"{MODEL} with a context of 512 tokens, over the box that serves and two boxes that lend {LENT_MB} MB each: "
         f"they hold {held}. No box has room for the whole model. The one that serves says to that: “{found.refusal}” "
-        "All boxes are one core of this machine: no network slows the split, and no other thread changes the order of "
-        f"a sum, which may change a greedy text. {PAIRS} answers of {TOKENS} tokens in pairs; medians. Each loss "
-        f"{LOSSES} times: a box is killed or stopped (SIGSTOP) within an answer, and comes back. "
+        "All boxes are one core of this machine: no network slows the split. Each request has a cache key of its own "
+        "and so computes its whole prompt, since a cached beginning changes the shape of a call, and its rounding. "
+        f"{PAIRS} answers of {TOKENS} tokens in pairs; medians. Each loss {LOSSES} times: a box is killed or stopped "
+        "(SIGSTOP) within an answer, and comes back. "
         "Speeds on a busy machine are rough: one process gets less of a core than three."
     )

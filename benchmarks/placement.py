@@ -227,7 +227,8 @@ def _page(rows: Sequence[Row], tables: Sequence[str]) -> None:
         "The whole trace is one day; at noon come nineteen times as many requests as at midnight.",
         tables[1],
         "![refusals, loads and waits by the number of boxes](placement.png)",
-        "Our rule sees reports that are up to a second old. The other rules count connections without delay.",
+        "Our rule sees reports that are up to a second old. The other rules count connections without delay. Waits are "
+        "those of answered requests: a rule that refuses more waits less.",
     ]
     _draw(rows)
     print(report.write("placement", "The choice of a node", "\n\n".join(body)))
@@ -244,7 +245,7 @@ def _draw(rows: Sequence[Row]) -> None:
         "loads of 1,000": lambda one: one.loads,
         "p99 wait in seconds": lambda one: one.p99,
     }
-    figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.4))
+    figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.7), layout="constrained")
     for axis, (label, value) in zip(axes, figures.items(), strict=True):
         for rule in (*RULES, OURS):
             mine = [one for one in rows if one.rule == rule and one.shape == "bursty"]
@@ -254,8 +255,8 @@ def _draw(rows: Sequence[Row]) -> None:
         axis.set_xlabel("boxes, bursts")
         axis.set_title(label, fontsize=10)
         axis.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(frameon=False, fontsize=8)
-    figure.tight_layout()
+    lines, names = axes[0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=len(names), frameon=False, fontsize=9)
     figure.savefig(report.picture("placement"), dpi=110)
     pyplot.close(figure)
 

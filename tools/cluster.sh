@@ -1,6 +1,7 @@
 #!/bin/sh
 # Run the tests of several boxes with Ray and Caddy, in an environment of their own below .venv-cluster. .venv has
-# everything else, llama.cpp's RPC backend too: its packages are seen through a .pth file. Arguments are pytest's.
+# everything else, llama.cpp's RPC backend too: its packages are seen through a .pth file. ollama-herd, the balancer of
+# other makers, has an environment below that one, since its packages are other versions. Arguments are pytest's.
 set -eu
 
 folder=.venv-cluster
@@ -24,6 +25,11 @@ print("\n".join(one.partition(";")[0] for one in extras["cluster"] + extras["cad
         echo "[WARNING] Ray or Caddy cannot be installed here: the tests that need them are left out" >&2
     fi
 fi
+if [ ! -x "$folder/herd/bin/herd" ]; then
+    .venv/bin/python -m venv --clear "$folder/herd"
+    "$folder/herd/bin/python" -m pip install --disable-pip-version-check --quiet ollama-herd==0.11.4 ||
+        echo "[WARNING] ollama-herd cannot be installed here: its test is left out" >&2
+fi
 sh tools/rpc.sh .venv || echo "[WARNING] llama.cpp's RPC cannot be built here: tests of splits are left out" >&2
-export PATH="$PWD/$folder/bin:$PATH"
+export PATH="$PWD/$folder/bin:$PWD/$folder/herd/bin:$PATH"
 exec "$python" -m pytest tests/edgeserve/cluster "$@"
