@@ -72,6 +72,7 @@ class ChatRequest:
       PromptEvent alone, also for a prompt that the context does not hold
     - ``truncate``: leave the oldest turns out where the conversation is too long
     - ``slot``: number of the slot that shall hold the conversation; -1: any
+    - ``ahead``: nobody waits for it: the prompt is read in short pieces, so that other requests wait for less
     """
 
     messages: tuple[Message, ...] = ()
@@ -103,6 +104,7 @@ class ChatRequest:
     count: Count = ""
     truncate: bool = False
     slot: int = -1
+    ahead: bool = False
 
     @property
     def shaped(self) -> bool:

@@ -218,6 +218,8 @@ class Batch:
         waiting.sort(key=lambda one: (len(one.pending) > SHORT, one.used))
         answers = sum(len(slot.pending) <= SHORT for slot in waiting)
         room = self.pieces.room(answers) if answers else self.context.batch
+        if waiting and all(slot.ahead for slot in waiting):
+            room = self.pieces.room_ahead
         shares = []
         for slot in waiting:
             shares.append(Share(slot, slot.pending[:room], []))
@@ -281,6 +283,7 @@ class Batch:
         """Mark the slot as busy with a new answer."""
         self._uses += 1
         slot.busy, slot.full, slot.output, slot.used = True, False, None, self._uses
+        slot.ahead = False
         slot.salt, slot.adapters, slot.stepped = salt, adapters, self._calls
         return slot
 

@@ -196,6 +196,7 @@ class LlamaChat(LlamaLadder):
             taken.callback(background.when_done, sampler.free)
             prompt = yield from self._take(batch, request, prepared, background)
             batch.renumber(prompt.slot, request.slot)
+            prompt.slot.ahead = request.ahead
             background.slots = 1
             taken.callback(self._done, batch, prompt)
             if request.count:

@@ -12,6 +12,8 @@ from edgeserve.engines.llama.pace import median
 
 GAP = 1.5
 """Seconds of a piece: so long do answers under way wait for their next token."""
+GAP_AHEAD = 0.2
+"""Seconds of a piece of a prompt that nobody waits for yet: so long does a request wait that comes meanwhile."""
 TILE = 16
 """llama.cpp multiplies so many tokens at a time; of the others in a call it takes one after the other."""
 FIRST = 192
@@ -39,9 +41,18 @@ class Pieces:
         return min(self._most, (self.length + answers) // TILE * TILE)
 
     @property
+    def room_ahead(self) -> int:
+        """Tokens of the next call for prompts alone that nobody waits for yet."""
+        return min(self._most, self._within(GAP_AHEAD) // TILE * TILE)
+
+    @property
     def length(self) -> int:
         """Tokens of the next piece, or a few more."""
+        return self._within(GAP)
+
+    def _within(self, gap: float) -> int:
+        """Tokens that are read in so many seconds, within the bounds of a piece."""
         if not self._seen:
             return min(FIRST, self._most)
-        slow = max(median(self._seen), GAP / self._most)
-        return min(self._most, max(LEAST, int(GAP / slow)))
+        slow = max(median(self._seen), gap / self._most)
+        return min(self._most, max(LEAST, int(gap / slow)))

@@ -35,6 +35,7 @@ class Slot:
     full       the context has no room for its next token
     preempted  it goes on, or starts over, when another answer has ended
     held       its answer waits for its reader before tokens are decoded
+    ahead      nobody waits for its prompt, which is read in short pieces
     """
 
     def __init__(self, sequence: int) -> None:
@@ -57,7 +58,7 @@ class Slot:
         self.position = self.cells = 0
         self.job: Callable[[], None] | None = None
         self.error: EdgeserveError | None = None
-        self.opaque = self.full = self.preempted = False
+        self.opaque = self.full = self.preempted = self.ahead = False
 
     def hold(self, tokens: Sequence[int]) -> None:
         """Note that the KV cache holds exactly these tokens."""

@@ -133,6 +133,11 @@ class Config:
         return self._input.turn_detection if self._input else None
 
     @property
+    def answers_turns(self) -> bool:
+        """Whether the end of a turn begins an answer."""
+        return self.talks and self.detection is not None and self.detection.create_response
+
+    @property
     def rules(self) -> turns.Rules | None:
         return self.detection.rules() if self.detection else None
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from edgeserve.api import models
+from edgeserve.api.realtime import prompts
 from edgeserve.api.realtime.commands import Command
 from edgeserve.api.realtime.config import Config
 from edgeserve.api.realtime.items import Item
@@ -26,17 +27,13 @@ from edgeserve.live.session import Session
 from edgeserve.live.sessions import Sessions
 from edgeserve.messages import (
     AudioEvent,
-    ChatRequest,
     DetectRequest,
     Event,
     FinishEvent,
-    Message,
     Pcm,
-    Sampling,
     SegmentEvent,
     SpeakRequest,
     SpeechChances,
-    TextPart,
     TokenEvent,
     ToolCall,
     ToolCallEvent,
@@ -107,6 +104,16 @@ class Engines:
         for model in wanted:
             if model in self._pool.gates:
                 self._pool.gates[model].warm_up()
+
+    async def read_ahead(self, config: Config, items: list[Item], words: str) -> None:
+        """Let the model read the prompt of a coming answer while nothing else works. ``words``: as in ``Warm``.
+
+        Raises the errors of a lease and of the engine.
+        """
+        turn = Item("", role="user", content=[{"type": "input_audio", "transcript": words}])
+        messages = await self._pictures.messages([*items, turn])
+        if config.answers_turns and not any(one.images for one in messages):
+            await prompts.read_ahead(self._pool, self._chat(config), prompts.asked(config, messages, self._salt))
 
     def detects(self, config: Config) -> bool:
         """Whether the model that transcribes has a detector of speech. Loudness finds turns without one."""
@@ -240,28 +247,18 @@ class Engines:
         """The model's answer. The oldest messages are left out until the others fit into its context."""
         messages = await self._pictures.messages(items)
         chat = self._seeing(config) if any(one.images for one in messages) else self._chat(config)
-        head = [Message("system", (TextPart(config.settings.instructions),))] if config.settings.instructions else []
         for left in range(SHORTENINGS, -1, -1):
-            request = ChatRequest(
-                (*head, *messages),
-                max_tokens=config.settings.max_output_tokens,
-                sampling=Sampling(temperature=config.settings.temperature),
-                tools=config.offered,
-                tool_choice=config.tool_choice,
-                salt=self._salt,
-                thinking=False,  # nobody hears thoughts, and everybody waits for them
-            )
             begun = False
             try:
                 async with await self._pool.lease(chat) as lease:
-                    async for event in lease.run(request):
+                    async for event in lease.run(prompts.asked(config, messages, self._salt)):
                         begun = True
                         yield event
                 return
             except ContextOverflow:
                 if begun or not left or len(messages) < 2:
                     raise
-                messages = shortened(messages)
+                messages = prompts.shortened(messages)
 
     def _chat(self, config: Config) -> str:
         return models.choose(self._pool, config.settings.model, CHAT)
@@ -276,11 +273,3 @@ class Engines:
 
     def _language(self, config: Config) -> str:
         return config.transcription.language if config.transcription else ""
-
-
-def shortened(messages: list[Message]) -> list[Message]:
-    """The later half. It begins with no result whose call is gone."""
-    rest = messages[(len(messages) + 1) // 2 :]
-    while len(rest) > 1 and rest[0].role == "tool":
-        rest = rest[1:]
-    return rest

@@ -136,6 +136,8 @@ class Session:
         """The words of the draft. They may end the turn."""
         for mark in self.buffer.finish(is_over=not text.strip() or ending.is_over(text)):
             self._mark(mark)
+        if self.speaking and text:
+            self.work.append(Warm(text))
 
     def transcribed(self, item: Item, text: str, seconds: float) -> None:
         """The words of an item's sound."""
@@ -217,8 +219,7 @@ class Session:
     def _stopped(self, at: float, *, drafted: bool = False) -> None:
         name, self._turn = self._turn or self._id("item"), ""
         self._tell("input_audio_buffer.speech_stopped", audio_end_ms=_ms(at), item_id=name)
-        detection = self._config.detection
-        if self._config.talks and detection is not None and detection.create_response:
+        if self._config.answers_turns:
             self._answered.add(name)
         self._commit(name, drafted=drafted)
 

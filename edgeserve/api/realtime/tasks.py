@@ -52,6 +52,8 @@ class Tasks:
         self._session, self._engines, self._place = session, engines, place
         self._pace, self._follow, self._outbox = pace, follow, outbox
         self._draft: asyncio.Task[str] | None = None
+        self._ahead: asyncio.Task[None] | None = None
+        """Reads the prompt of the coming answer."""
         self._detecting: asyncio.Task[None] | None = None
         self._overhearing: Overhearing | None = None
         self._overheard = ""
@@ -83,7 +85,8 @@ class Tasks:
     async def end(self) -> None:
         """Cancel the work, and wait until it has let go of its engines."""
         self._stop_overhearing()
-        tasks = [one for one in (self._draft, self._detecting, *self._answers, *self._settling) if one is not None]
+        found = (self._draft, self._ahead, self._detecting, *self._answers, *self._settling)
+        tasks = [one for one in found if one is not None]
         for one in tasks:
             one.cancel()
         if tasks:
@@ -100,6 +103,7 @@ class Tasks:
         match work:
             case Warm():
                 self._engines.warm(self._session.config)
+                self._read_ahead(work.words)
             case Detect():
                 if self._detecting is None or self._detecting.done():
                     self._detecting = self._start(self._detected())
@@ -110,6 +114,7 @@ class Tasks:
                 self._overhear(work)
             case Undraft():
                 self._drop_draft()
+                self._read_ahead()
             case Settle():
                 self._stop_overhearing()
                 draft, self._draft = self._draft, None
@@ -147,6 +152,16 @@ class Tasks:
         if self._draft is not None:
             self._draft.cancel()
             self._draft = None
+
+    def _read_ahead(self, words: str = "") -> None:
+        self._drop_ahead()
+        if self._session.speaking:
+            items = list(self._session.conversation.items)
+            self._ahead = self._start(self._engines.read_ahead(self._session.config, items, words))
+
+    def _drop_ahead(self) -> None:
+        if self._ahead is not None:
+            self._ahead.cancel()
 
     def _overhear(self, work: Overhear) -> None:
         if self._overheard != work.item_id or self._overhearing is None:
@@ -230,6 +245,8 @@ class Tasks:
         try:
             for task in list(self._settling):
                 await _over(task)
+            self._drop_ahead()
+            await _over(self._ahead)  # the answer reads on where it was
             items = self._session.conversation.items if response.prompt is None else response.prompt
             end: FinishEvent | None = await self._engines.answer(response, list(items), self._room)
             if end is not None:

@@ -11,7 +11,12 @@ from edgeserve.talk.forms import Form
 
 @dataclass(frozen=True, slots=True)
 class Warm:
-    """The user speaks: the engines of an answer may get ready."""
+    """The user speaks: the engines of an answer may get ready, and read its prompt.
+
+    ``words``: the words of the turn, where it may be over.
+    """
+
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)

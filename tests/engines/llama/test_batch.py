@@ -109,6 +109,22 @@ def test_a_piece_of_a_prompt_takes_as_long_as_streams_may_wait() -> None:
     assert {len(call) for call in context.calls[2:-1]} == {int(context.rate * GAP) // TILE * TILE}
 
 
+def test_a_prompt_that_nobody_waits_for_is_read_in_short_calls_unless_another_is_read() -> None:
+    context = Timed(4000)
+    batch = Batch(context, 2, PrefixCache(1000, whole=False), Drafts(0, context.clock))  # type: ignore[arg-type]
+    ahead, _ = batch.take(prompt(1, 1000))
+    ahead.ahead = True
+    batch.step()
+    batch.step()
+    assert [len(call) for call in context.calls] == [FIRST, batch.pieces.room_ahead]
+    other, _ = batch.take(prompt(2, 1000))
+    batch.step()
+    assert len(context.calls[-1]) == BATCH
+    for slot in (ahead, other):
+        batch.give_back(slot)
+    assert not batch.take(prompt(3, 100))[0].ahead
+
+
 def test_forced_tokens_and_drafts_stay_within_a_call() -> None:
     drafts = Drafts(LONGEST_DRAFT)
     for size in (1, 64):

@@ -47,6 +47,15 @@ def test_no_tokens_are_an_empty_answer_and_a_prompt_that_was_read(engine: LlamaC
     assert answer(engine, "Which river is long?")[1].cached_tokens == finish.prompt_tokens - 1
 
 
+def test_a_prompt_that_was_read_ahead_makes_no_other_answer(engine: LlamaChat) -> None:
+    """Behind it, the answer only adds tokens. It had to read the whole prompt."""
+    said = answer(engine, "Name a river.", salt="first")[0]
+    read = answer(engine, "Name a river.", salt="second", max_tokens=0, ahead=True, generation_prompt=False)[1]
+    again, finish = answer(engine, "Name a river.", salt="second")
+    assert again == said
+    assert finish.cached_tokens == read.prompt_tokens < finish.prompt_tokens
+
+
 @pytest.mark.parametrize("fields", [{"min_tokens": 60}, {"ignore_eos": True}])
 def test_an_answer_does_not_end_too_early(engine: LlamaChat, fields: dict[str, Any]) -> None:
     short = answer(engine, "Say hi.", max_tokens=80)[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgeserve.engines.llama.pieces import FIRST, GAP, KEPT, LEAST, TILE, Pieces
+from edgeserve.engines.llama.pieces import FIRST, GAP, GAP_AHEAD, KEPT, LEAST, TILE, Pieces
 
 
 def pieces_of(*rates: float, most: int = 512) -> Pieces:
@@ -27,6 +27,13 @@ def test_before_any_call_a_piece_is_a_guess_that_fits() -> None:
 )
 def test_a_piece_takes_as_long_as_answers_may_wait(rate: float, length: int) -> None:
     assert pieces_of(rate).length == pytest.approx(length, abs=1)
+
+
+def test_a_prompt_that_nobody_waits_for_is_read_in_shorter_pieces() -> None:
+    assert pieces_of(1000).room_ahead == pytest.approx(1000 * GAP_AHEAD, abs=TILE)
+    assert pieces_of(1).room_ahead == LEAST
+    assert pieces_of(50_000).room_ahead == 512
+    assert Pieces(512).room_ahead == FIRST
 
 
 def test_one_slow_call_changes_no_piece() -> None:

@@ -219,6 +219,20 @@ def test_a_turn_that_goes_on_drops_its_draft() -> None:
     assert [type(one) for one in client.session.work] == [Warm, Draft, Undraft, Draft, Settle]
 
 
+def test_the_words_of_a_draft_may_be_read_ahead() -> None:
+    client = Client()
+    client.hear(speech(1), silence(0.3))
+    assert client.work(Warm) == [Warm()]
+    client.session.drafted("one two")
+    client.session.drafted("")
+    assert client.work(Warm) == [Warm(), Warm("one two")]
+    over = Client(audio=turn(type="semantic_vad"))
+    over.hear(speech(1), silence(0.5))
+    over.session.drafted("It is over.")
+    assert over.work(Settle)
+    assert over.work(Warm) == [Warm()]
+
+
 def test_words_end_a_semantic_turn_early() -> None:
     client = Client(audio=turn(type="semantic_vad", eagerness="low"))
     client.hear(speech(1), silence(0.4))

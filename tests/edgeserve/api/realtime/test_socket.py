@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from support.gates import engine_of
+from support.gates import FAKES, engine_of
 from support.server import Running, fake_pool, serving, until
 from support.sound import pcm24, rattle, silence, speech
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -16,7 +16,9 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from edgeserve.api.realtime import tasks
-from edgeserve.engine import Rung
+from edgeserve.engine import Cancel, Rung
+from edgeserve.engines.fake.chat import FakeBatchChat
+from edgeserve.messages import ChatEvent, ChatRequest
 
 PATH = "/v1/realtime"
 END = "response.done"
@@ -184,6 +186,40 @@ def test_a_spoken_turn_is_answered_by_speech(running: Running) -> None:
     assert len(sound) == 2 * 2400 * len(said.split())
     assert done["usage"]["output_tokens"] == len(said.split())
     until(lambda: all(gate.leases == 0 for gate in running.pool.gates.values()))
+
+
+class Noting(FakeBatchChat):
+    """Notes its requests."""
+
+    def _answers(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
+        SEEN.append(request)
+        yield from super()._answers(request, cancel)
+
+
+SEEN: list[ChatRequest] = []
+
+
+def test_the_prompt_of_an_answer_is_read_while_the_user_speaks() -> None:
+    """The conversation at first, then also the words, once the turn may be over. The answer reads the same."""
+    SEEN.clear()
+    with serving(fake_pool(["llm", "asr", "tts"], fakes={**FAKES, "llm": Noting})) as running, dial(running) as socket:
+        send(socket, "conversation.item.create", item=user("Be brief."))
+        send(socket, "response.create", response={"output_modalities": ["text"]})
+        until_told(socket, END)
+        until(lambda: all(gate.leases == 0 for gate in running.pool.gates.values()))
+        say(socket, silence(0.5) + speech(1))
+        until(lambda: len(SEEN) == 2)
+        until(lambda: running.pool.gates["llm"].leases == 0)
+        say(socket, silence(0.3))
+        until(lambda: len(SEEN) == 3)
+        say(socket, silence(1))
+        until_told(socket, END)
+    _, begun, whole, answer = SEEN
+    assert [one.max_tokens for one in (begun, whole, answer)] == [0, 0, None]
+    assert [one.ahead for one in (begun, whole, answer)] == [True, True, False]
+    assert whole.messages == answer.messages
+    assert begun.messages == answer.messages[:-1]
+    assert begun.salt == whole.salt == answer.salt
 
 
 def test_an_answer_in_text(running: Running) -> None:
