@@ -16,7 +16,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,17 @@ def address(wyoming_port: int) -> Iterator[str]:
 def base_url(address: str) -> str:
     """The base address of OpenAI's clients."""
     return f"{address}/v1"
+
+
+@pytest.fixture(scope="session")
+def launched(address: str) -> Callable[[str], str]:
+    """The settings that ``edgeserve launch`` prints for a client, by its name."""
+
+    def settings(client: str) -> str:
+        command = [PYTHON, "-m", "edgeserve", "launch", client, "--url", address]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    return settings
 
 
 def _healthy(url: str) -> bool:

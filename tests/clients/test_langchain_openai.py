@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -57,3 +60,12 @@ def test_embeddings(base_url: str) -> None:
         model="text-embedding-3-small", base_url=base_url, api_key="none", check_embedding_ctx_length=False
     )
     assert len(made.embed_documents(["a heron", "a stork"])) == 2
+
+
+@shows("settings of edgeserve launch")
+def test_the_settings_that_launch_prints(launched: Callable[[str], str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-"], input=launched("langchain"), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()

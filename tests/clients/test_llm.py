@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,19 @@ pytest.importorskip("llm", reason="make clients installs llm")
 def test_a_prompt(tmp_path: Path, base_url: str, options: list[str]) -> None:
     lines = ["- model_id: here", "  model_name: gpt-4o", f"  api_base: {base_url}"]
     (tmp_path / "extra-openai-models.yaml").write_text("\n".join(lines), encoding="utf-8")
-    environ = {**os.environ, "LLM_USER_PATH": str(tmp_path)}
-    command = [sys.executable, "-m", "llm", "-m", "here", "-o", "max_tokens", "16", *options, "Name a bird."]
+    assert said(tmp_path, "-m", "here", *options)
+
+
+@pytest.mark.client("llm", "settings of edgeserve launch")
+def test_the_settings_that_launch_prints(tmp_path: Path, launched: Callable[[str], str]) -> None:
+    (tmp_path / "extra-openai-models.yaml").write_text(launched("llm"), encoding="utf-8")
+    assert said(tmp_path, "-m", "edgeserve")
+
+
+def said(folder: Path, *options: str) -> str:
+    """The answer of the command with the settings in a folder."""
+    environ = {**os.environ, "LLM_USER_PATH": str(folder)}
+    command = [sys.executable, "-m", "llm", *options, "-o", "max_tokens", "16", "Name a bird."]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    return done.stdout.strip()
