@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -28,6 +29,12 @@ class ImagePart:
     param: str = field(default="image", repr=False, compare=False)
     pixels: int = field(default=0, repr=False, compare=False)
     size: tuple[int, int] | None = None
+
+    def release(self) -> None:
+        """Give shared memory back, since nobody reads the data any more; ``bytes`` stay. Idempotent."""
+        if isinstance(self.data, memoryview):
+            with contextlib.suppress(BufferError):  # cancelled work still reads it, and gives it back at its end
+                self.data.release()
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ class Guest:
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 engine.join()
                 return
+            del frame  # its body may be a picture
         os._exit(1)  # the serving process has gone: nobody wants anything of this one any more
 
     # On the main thread
@@ -127,23 +128,27 @@ class Guest:
 
     def _prepare_all(self, engine: Preparing) -> None:
         while True:
-            frame = self._preparing.get()
-            with self._busy.at("prepare"):
-                try:
-                    request = codec.read(frame.head, frame.body, frame.descriptors)
-                except Exception as error:
-                    self._end(frame.number, error)
-                    continue
-                if isinstance(request, TextRequest) and request.is_long:
-                    self._reading.put((frame.number, request))
-                else:
-                    self._prepare(engine, frame.number, request)
+            self._prepare_one(engine, self._preparing.get())  # the loop holds no request while it waits
+
+    def _prepare_one(self, engine: Preparing, frame: Frame) -> None:
+        with self._busy.at("prepare"):
+            try:
+                request = codec.read(frame.head, frame.body, frame.descriptors)
+            except Exception as error:
+                self._end(frame.number, error)
+                return
+            if isinstance(request, TextRequest) and request.is_long:
+                self._reading.put((frame.number, request))
+            else:
+                self._prepare(engine, frame.number, request)
 
     def _read_all(self, engine: Preparing) -> None:
         while True:
-            number, request = self._reading.get()
-            with self._busy.at("read"):
-                self._prepare(engine, number, request)
+            self._read_one(engine, *self._reading.get())
+
+    def _read_one(self, engine: Preparing, number: int, request: Request) -> None:
+        with self._busy.at("read"):
+            self._prepare(engine, number, request)
 
     def _prepare(self, engine: Preparing, number: int, request: Request) -> None:
         try:
@@ -251,7 +256,7 @@ class Guest:
 
     def _forget(self, answer: Answer, error: Exception | None) -> None:
         del self._answers[answer.number]
-        answer.close()
+        answer.end()
         if not self._loop.runs:
             self._tell_state()
         self._end(answer.number, error, failed=self._loop.failed)

@@ -11,6 +11,7 @@ from edgeserve.hosts.runs import Ended, Runs
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.processes import codec
 from edgeserve.processes.frames import Channel, Kind
+from edgeserve.residency.pictures import Pictures
 from edgeserve.residency.weight import weigh
 from edgeserve.residency.work import Done, Work
 
@@ -33,8 +34,14 @@ class Answer:
         self.close = close
         self._sent = self._taken = 0  # each is changed by one thread alone
         self._send = send
+        self._pictures = Pictures([] if request is None else [request])
         self.work = Work(request, self._emit, self._room)  # type: ignore[arg-type]  # prepared before it is run
         self.work.context.run(logs.request_id.set, log_id)
+
+    def end(self) -> None:
+        """Close the descriptors, and let go of the request: while the worker rests, nothing collects cycles."""
+        self.close()
+        self.work.let_go()
 
     def taken(self, size: int) -> None:
         """The reader has taken so many bytes. On the main thread."""
@@ -42,6 +49,7 @@ class Answer:
 
     def _emit(self, item: Event | Done) -> None:
         if not isinstance(item, Done):
+            self._pictures.see(0, item)
             self._sent += weigh(item)
             self._send(self.number, item)
 

@@ -17,6 +17,7 @@ from edgeserve.figures.answer import Answer, Times
 from edgeserve.messages import Event, Request, SlotRequest, TextRequest
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.mailbox import Deliveries, Mailbox
+from edgeserve.residency.pictures import Pictures
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import Done, Work
 
@@ -70,11 +71,12 @@ class Lease:
         if self._mailbox is not None or self._released:
             raise RuntimeError("a lease runs its requests once")
         mailbox = self._mailbox = Mailbox(self._deliveries, self._gate.wake)
-        left = len(requests)
+        left, pictures = len(requests), Pictures(requests)
         for number, request in enumerate(requests):
             work = Work(request, lambda item: None, mailbox.room, self._begun, self._place)
-            work.emit = functools.partial(self._emit, mailbox, number, work, Answer(self._gate.clock), apart)
+            work.emit = functools.partial(self._emit, mailbox, number, work, Answer(self._gate.clock), pictures, apart)
             self._behind.append(work)
+        item: Event | Done | None = None
         try:
             self._start(1)
             while left:
@@ -88,6 +90,7 @@ class Lease:
         finally:
             mailbox.close()
             self._cancel()
+            item = None  # its error knows this frame, and would keep the requests until a collection
 
     async def release(self) -> None:
         """Cancel the requests that still run; the lease ends with the last of them. Idempotent."""
@@ -117,13 +120,23 @@ class Lease:
         if over:
             self._gate.release(self._place.client)
 
-    def _emit(self, mailbox: Mailbox, number: int, work: Work, answer: Answer, apart: bool, item: Event | Done) -> None:
+    def _emit(
+        self,
+        mailbox: Mailbox,
+        number: int,
+        work: Work,
+        answer: Answer,
+        pictures: Pictures,
+        apart: bool,
+        item: Event | Done,
+    ) -> None:
         """Put an event into the mailbox, on the host's thread. The end of one request starts the next.
 
         A reader that sees the last end finds the lease ended.
         """
         if isinstance(item, Done):
             self._count(work, answer, item)
+            work.let_go()
             with self._lock:
                 self._running.remove(work)
             if item.error is not None:
@@ -133,6 +146,7 @@ class Lease:
             self._start(1)
         else:
             answer.see(item)
+            pictures.see(number, item)
             if not apart and self._behind:
                 self._start(len(self._behind))
         mailbox.put(number, item)
@@ -146,6 +160,8 @@ class Lease:
 
     def _cancel(self) -> None:
         with self._lock:
+            for work in self._behind:
+                work.let_go()
             self._behind.clear()
             running = list(self._running)
         for work in running:

@@ -19,6 +19,10 @@ METHODS |= {messages.SlotRequest: "manage_slot", messages.TextRequest: "read_tex
 """The engine's method that answers a request."""
 
 
+NO_REQUEST: Request = messages.TextRequest()
+"""Stands for the request of work that has ended."""
+
+
 def kind_of(request: Request) -> str:
     """The kind of a request: "chat", "vision", "embed", "rerank", "transcribe" or "speak"."""
     return "vision" if isinstance(request, ChatRequest) and request.images else METHODS[type(request)]
@@ -29,6 +33,9 @@ class Done:
     """The end of an answer; ``error`` is None when it ended well."""
 
     error: EdgeserveError | None = None
+
+
+def ignore(item: Event | Done) -> None: ...
 
 
 def always() -> bool:
@@ -61,6 +68,13 @@ class Work:
     prepared: object | None = None
     arrived: float | None = None
     started: float | None = None
+
+    def let_go(self) -> None:
+        """Forget the request and the reader, behind the end: errors and readers know the work, and it knows them.
+
+        Such circles last until a collection, which an idle server may never see.
+        """
+        self.request, self.prepared, self.emit, self.room = NO_REQUEST, None, ignore, always
 
     def abort(self, reason: EdgeserveError) -> None:
         """Stop within one token or segment and end with ``reason``. The first reason counts."""

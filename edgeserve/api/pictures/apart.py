@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 import weakref
 from collections import Counter
@@ -28,10 +29,14 @@ CPU, CPU_PIXELS = 3, 4_000_000
 HELD_PICTURES, OWN_PICTURES = 4, 3
 """Largest pictures that all requests together, and those of one client, may hold decoded.
 
-An answer holds its pictures to its end. So one client leaves room for a picture of another, and still has room for the
-pictures that one request may bring.
+A request holds its pictures until the engine has read them. So one client leaves room for a picture of another, and
+still has room for the pictures that one request may bring.
 """
 ADVICE = "send it smaller, or as another PNG or JPEG file"
+
+
+class _Pixels(bytearray):
+    """The memory of a small picture. Its end can be noticed, as that of bytes cannot."""
 
 
 class PictureFilesApart:
@@ -63,8 +68,9 @@ class PictureFilesApart:
             if size is None:
                 raise helper.nonsense()
         self._take(len(frame.body), limits, client)
-        weakref.finalize(frame.body, self._give_back, len(frame.body), client)
-        return ImagePart(frame.body, param, size[0] * size[1], size)
+        memory = frame.body.obj if isinstance(frame.body.obj, mmap.mmap) else _Pixels(frame.body)
+        weakref.finalize(memory, self._give_back, len(frame.body), client)
+        return ImagePart(memoryview(memory), param, size[0] * size[1], size)
 
     def _take(self, size: int, limits: Limits, client: Groups) -> None:
         """Count bytes of a picture; 0 asks only whether there is room. Raises Busy."""

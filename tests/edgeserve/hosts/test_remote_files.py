@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gc
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -110,6 +111,36 @@ def test_a_worker_keeps_no_descriptor(running: Running) -> None:
     for data in (MP3, DAMAGED, MP3, DAMAGED):
         hear(running, data)
     until(lambda: descriptors(running) == before)
+
+
+def pictures_mapped() -> list[str]:
+    """The pictures in the memory of all workers."""
+    lines = []
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            lines += Path(f"/proc/{child.pid}/maps").read_text().splitlines()
+    return [line for line in lines if "memfd:edgeserve" in line]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the map of a process in /proc")
+def test_a_worker_keeps_no_picture(running: Running) -> None:
+    """A thread that waits for the next request would keep the latest one: up to 180 MB while nobody asks."""
+    file = {"image": ("seen", bombs.deep_png(700, 700))}
+    assert running.client.post("/v1/vision/analyze", files=file, data={"prompt": "what?"}).status_code == 200
+    until(lambda: not pictures_mapped())
+
+
+def test_a_request_that_is_refused_keeps_no_picture(running: Running) -> None:
+    """Not even until the next collection: the pictures of all requests together are bounded."""
+    file = {"image": ("seen", bombs.deep_png(700, 700))}
+    gc.collect()
+    gc.disable()
+    try:
+        answer = running.client.post("/v1/vision/analyze", files=file, data={"prompt": "word " * 2000})
+        assert answer.status_code == 400, answer.text
+        until(lambda: running.app.state.picture_files.held == 0)
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("side", [8, 700])

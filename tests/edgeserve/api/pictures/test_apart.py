@@ -148,6 +148,14 @@ def test_pictures_held_are_limited_and_given_back(files: PictureFilesApart) -> N
     assert not files._own
 
 
+@each("width", [30, 900])
+def test_a_picture_that_was_read_is_given_back_at_once(files: PictureFilesApart, width: int) -> None:
+    picture = read(files, made("PNG", width, width))
+    assert files.held == 3 * width * width
+    picture.release()
+    assert files.held == 0
+
+
 def test_a_client_that_left_gets_no_picture(files: PictureFilesApart) -> None:
     leash = Leash()
     leash.cut()
