@@ -48,7 +48,35 @@ def mean_rate(found: Mapping[str, Results]) -> float:
     return statistics.fmean(ratios) if ratios else float("nan")
 
 
-BOUNDS: Sequence[str] = ()
+BOUNDS: Sequence[str] = (
+    "Both sides call the same `llama_decode`. `perf record` of edgeserve with qwen3-0.6b in Q4_0, reordered weights, "
+    "two cores, 12 s of each row:",
+    report.table(
+        ["share of the processor's time", "prompts of 476 tokens", "1 client", "4 clients"],
+        [
+            ["llama.cpp's products and attention (libggml-cpu)", "88%", "79%", "88%"],
+            ["of it, the output matrix (Q6_K, never reordered)", "1%", "24%", "30%"],
+            ["threads that wait for each other (libgomp)", "4%", "14%", "5%"],
+            ["kernel", "5%", "3%", "3%"],
+            ["Python", "0.5%", "1.8%", "1.1%"],
+            ["sampling (libllama)", "0.1%", "0.7%", "0.9%"],
+        ],
+    ),
+    "So all that a server can do better than another on this model are the last four lines: with one client some tenth "
+    "of a token's time, where the second thread waits while the first one samples, and less with more clients.",
+    "**Prompts.** A first prompt takes what `llama_decode` takes: 1.30 to 1.40 s over HTTP of 1.23 to 1.35 s measured "
+    "apart. A prompt that follows without a pause waits for the copy of the conversation before it: 54 MB for 476 "
+    "tokens of this model take 40 to 150 ms here. Left in the context, that conversation would make the prompt 190 ms "
+    "longer and each token 10 ms ([decision 5](../decisions/0005-conversations-at-rest.md)). Calls of 512 tokens are "
+    "no faster than calls of 256: 0.997 in the median of 7 pairs.",
+    "**A long prompt beside streams.** llama-server reads it in one call, and its streams stand still meanwhile. Ours "
+    "go on, with a token each after 256 tokens of the prompt.",
+    "**Private memory.** With the weights mapped, it is the KV cache: 470 of 584 MB for qwen3-0.6b, whose keys and "
+    "values take 112 KB a token. llama-server has the same cache.",
+    "**Beside a busy process** both share two cores with it. Ours leaves it one and computes with one thread, so that "
+    "no thread waits for another that has lost its core ([decision 27](../decisions/0027-threads.md)).",
+)
+"""Profiles and measurements of 2026-11-23."""
 
 
 def write(pairs: Pairs) -> Path:
