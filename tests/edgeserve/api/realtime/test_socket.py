@@ -105,8 +105,8 @@ def test_the_engines_of_an_answer_climb_while_the_user_still_speaks(running: Run
         told(socket)
         say(socket, silence(0.5) + speech(1))
         until_told(socket, "input_audio_buffer.speech_started")
-        until(lambda: all(gate.rung is Rung.HOT for gate in running.pool.gates.values()))
-        assert all(gate.leases == 0 for gate in running.pool.gates.values())
+        # Words of the moment and the prompt that is read ahead hold a lease for a moment; a climb holds none.
+        until(lambda: all(gate.rung is Rung.HOT and not gate.leases for gate in running.pool.gates.values()))
 
 
 def test_a_transcription_session_heats_its_model_alone(running: Running) -> None:
