@@ -30,7 +30,7 @@ class Rule:
 
 
 FORMS = r"POST /v1/(audio/(transcriptions|translations)|transcribe/file|vision/(analyze|ocr))"
-CHATS = r"POST /v1/chat(/stream|/completions)?"
+CHATS = r"POST /(v1/chat(/stream|/completions(/input_tokens)?)?|apply-template|tokenize)"
 ANTHROPIC = r"POST /v1/messages(/count_tokens)?"
 OPENAI = r"POST /v1/(chat/)?completions"
 RESPONSES = r"POST /v1/responses(/input_tokens)?"
@@ -133,7 +133,7 @@ RULES = (
     Rule(
         REFUSED,
         r"POST /(v1/chat/completions(/input_tokens)?|apply-template|tokenize)",
-        r"\S+ 400 \w+ (tool_choice\S*|tools\S*|functions\S*): ",
+        r"\S+ 400 \w+ (tool_choice\S*|tools\S*|functions?\S*): ",
         "tool_choice names one of the tools, and each tool has a name of its own",
     ),
     Rule(
@@ -160,8 +160,8 @@ RULES = (
     ),
     Rule(
         REFUSED,
-        r"POST /(v1/chat/completions(/input_tokens)?|v1/chat(/stream)?|apply-template|tokenize)",
-        r"\S+ (400|413|415) \w+ messages\[\d+\]\.content\[\d+\]\.(file\.)?file_(data|id|url): ",
+        CHATS,
+        r"\S+ (400|413|415) \w+ messages\[\d+\]\.content\[\d+\]\.(file|input_audio)\S*: ",
         "a file of a message is a real one",
     ),
     Rule(REFUSED, "POST /v1/chat/completions", r"\S+ 400 \w+ top_logprobs: ", "top_logprobs needs logprobs"),

@@ -22,8 +22,12 @@ ACTIVATED = "LISTEN_FDS"
 RARELY = (
     *("calendar", "configparser", "email.message", "email.parser", "html", "http.client", "logging.config"),
     "uvicorn",
+    *("edgeserve.engines.tts.text.cut", "edgeserve.engines.tts.text.normal"),
 )
-"""Modules that libraries of the server import for what it seldom does, or never, such as Uvicorn's own command line."""
+"""Modules that libraries of the server import for what it seldom does, or never, such as Uvicorn's own command line.
+
+The texts of speech are prepared in the worker that speaks, unless the engine lives on threads.
+"""
 
 
 def serve(call: Call) -> int:
