@@ -16,12 +16,18 @@ DOCS = Path(__file__).parent.parent / "docs" / "benchmarks"
 
 def machine() -> str:
     """One line: processor, cores, memory, system, and the versions that matter."""
-    cores = f"{psutil.cpu_count(logical=False) or os.cpu_count()} cores"
     memory = f"{psutil.virtual_memory().total / 2**30:.0f} GB"
     packages = ("edgeserve", "llama-cpp-python", "onnxruntime")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
     system = f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}"
-    return f"{_processor()}, {cores}, {memory}, {system}, Python {platform.python_version()}, {versions}"
+    return f"{_processor()}, {_cores()}, {memory}, {system}, Python {platform.python_version()}, {versions}"
+
+
+def _cores() -> str:
+    """The cores of the machine, and how many of them the benchmark might use where these are fewer."""
+    there = psutil.cpu_count(logical=False) or os.cpu_count() or 1
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else there
+    return f"{usable} of {there} cores" if usable < there else f"{there} cores"
 
 
 def _processor() -> str:

@@ -131,16 +131,16 @@ def read_object(data: bytes, name: str = "the body") -> Fields:
     return Fields(value)
 
 
-def check_size(data: bytes, name: str, param: str | None = None) -> None:
-    """Raises InvalidRequest for more than ``MAX_VALUES`` values, before any of them is made.
+def check_size(data: bytes, name: str, param: str | None = None, most: int = MAX_VALUES) -> None:
+    """Raises InvalidRequest for more than ``most`` values, before any of them is made.
 
     A value takes 16 to 230 bytes of memory, and as little as two bytes of the text.
     """
-    if _marks(data) <= MAX_VALUES:
+    if _marks(data) <= most:
         return
     plain = data.replace(rb"\\", b"").replace(rb"\"", b"")  # every quote that is left begins or ends a string
-    if plain.count(b'"') > 4 * MAX_VALUES or _marks(b"".join(plain.split(b'"')[::2])) > MAX_VALUES:
-        raise InvalidRequest(f"{name} holds more than {MAX_VALUES:,} values; send fewer at a time", param=param)
+    if plain.count(b'"') > 4 * most or _marks(b"".join(plain.split(b'"')[::2])) > most:
+        raise InvalidRequest(f"{name} holds more than {most:,} values; send fewer at a time", param=param)
 
 
 def _marks(data: bytes) -> int:

@@ -12,9 +12,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from edgeserve import clients
 from edgeserve.api import failures
+from edgeserve.api.auth import client_of
 from edgeserve.api.bodies import Bodies, Body
-from edgeserve.api.json_body import SMALL
+from edgeserve.api.json_body import READS, SMALL
 from edgeserve.api.limits import Limits
 from edgeserve.cluster.asgi import Receive, Scope, Send, error, fail, header, knows, target
 from edgeserve.cluster.question import Question, read_question
@@ -110,13 +112,14 @@ class Passing:
         """Answer one request. Raises nothing that a client causes."""
         body = self._bodies.open((scope.get("client") or ("",))[0])
         hear = functools.partial(body.next, receive)
+        clients.current.set(client_of(scope))  # for whom the rest is read; the server runs each request in a task
         try:
             beginning = await read_beginning(hear, self._most(scope))
             asked = scope["path"], scope["query_string"], header(scope, b"content-type"), beginning.data
             question = (
                 read_question(*asked)
                 if len(beginning.data) <= SMALL
-                else await asyncio.to_thread(read_question, *asked)
+                else await READS.run(read_question, *asked)
             )
             content = beginning.data if beginning.whole else Stream(beginning, body, receive)
             await self._try(question, scope, content, receive, send)

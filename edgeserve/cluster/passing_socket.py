@@ -20,8 +20,10 @@ GONE, BROKEN, REFUSED = 1001, 1011, 1008
 """Codes of RFC 6455, section 7.4: a side that goes away, an error of the server, a refusal."""
 SENT = frozenset((1000, GONE, *range(3000, 5000)))
 """Codes that a client may send; 1005 and 1006 stand for none and for a broken connection."""
-LONGEST = 16 << 20
-"""Bytes of one message of a node."""
+LONGEST = 4 << 20
+"""Bytes of one message of a node: more than an item of a conversation can have."""
+WAITING = 1
+"""Messages of a node that wait for the client. The library's own 16 would take 64 MB for each client."""
 OWN = frozenset((b"host", b"connection", b"upgrade", b"content-length", b"transfer-encoding"))
 """Headers that the connection to the node has of its own, beside those of the WebSocket."""
 
@@ -82,6 +84,7 @@ def _connection(url: str, scope: Scope) -> connect:
         subprotocols=scope.get("subprotocols") or None,
         user_agent_header=None,
         max_size=LONGEST,
+        max_queue=WAITING,
         open_timeout=CONNECT_SECONDS,
         compression=None,
         proxy=None,

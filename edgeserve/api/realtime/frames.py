@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from edgeserve.api.fields import Fields
-from edgeserve.api.json_body import READS, read_object
+from edgeserve.api.json_body import READS, check_size, read_object
 from edgeserve.api.realtime import beta
 from edgeserve.api.realtime.refusal import Refused
 from edgeserve.errors import InvalidRequest
@@ -13,6 +13,9 @@ from edgeserve.errors import InvalidRequest
 LARGE, FEW_MARKS = 64 << 10, 64
 """Bytes of a frame that a thread reads, and commas and brackets of a frame that takes no time all the same: sound."""
 MARKS = (b",", b"[", b"{")
+MOST_VALUES = 1 << 14
+"""Values of a frame: more than the settings of a session can hold. With 131,072, settings held the event loop for
+half a second."""
 
 
 async def read_frame(message: Any) -> Fields:
@@ -22,7 +25,7 @@ async def read_frame(message: Any) -> Fields:
     data = text.encode()
     slow = len(data) > LARGE and sum(map(data.count, MARKS)) > FEW_MARKS
     try:
-        fields = await READS.run(read_object, data, "the event") if slow else read_object(data, "the event")
+        fields = await READS.run(_read, data) if slow else _read(data)
     except InvalidRequest as error:
         raise Refused.by("invalid_json", error.message) from None
     values = dict(fields.items())
@@ -30,3 +33,8 @@ async def read_frame(message: Any) -> Fields:
         if isinstance(values.get(name), dict):
             values[name] = beta.whole(values[name])
     return Fields(values)
+
+
+def _read(data: bytes) -> Fields:
+    check_size(data, "the event", most=MOST_VALUES)
+    return read_object(data, "the event")

@@ -20,9 +20,11 @@ from support.sound import speech
 from support.sounds import FORMS, encoded, melody
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
+from websockets.sync.server import ServerConnection, serve
 
+from edgeserve import clients
 from edgeserve.api.limits import Limits
-from edgeserve.cluster import passing
+from edgeserve.cluster import passing, passing_socket
 from edgeserve.cluster.question import Question, read_question
 
 CHAT = "/v1/chat/completions"
@@ -277,6 +279,21 @@ def test_a_websocket_keeps_its_path_as_it_was_written() -> None:
     assert got[0].startswith(b"GET /v1/a%3Fb%20c?d=e HTTP/1.1\r\n")
 
 
+def test_a_message_of_a_node_has_a_bound() -> None:
+    def behave(socket: ServerConnection) -> None:
+        socket.send("short")
+        socket.send(bytes(passing_socket.LONGEST + 1))
+
+    with serve(behave, "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        node = "http://{}:{}".format(*server.socket.getsockname()[:2])
+        with door(Leases([node])) as url, connect(f"{url.replace('http', 'ws', 1)}/x", max_size=None) as asked:
+            assert asked.recv(30) == "short"
+            with pytest.raises(ConnectionClosed):
+                asked.recv(30)
+        server.shutdown()
+
+
 def test_a_request_gets_no_headers_that_its_client_did_not_send() -> None:
     got: list[bytes] = []
     with rude(begins("text/plain", b"x"), got) as node, door(Leases([node])) as url:
@@ -369,15 +386,18 @@ def test_the_status_takes_the_key_in_each_header(client: httpx.Client) -> None:
             assert client.get(f"{url}/cluster/status", headers={name: "wrong"}).status_code == 401
 
 
-def test_long_bodies_are_read_beside_the_loop(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[str] = []
+def test_clients_take_turns_with_long_bodies_beside_the_loop(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[tuple[str, str]] = []
 
     def noted(*asked: Any) -> Question:
-        threads.append(threading.current_thread().name)
+        read.append((threading.current_thread().name, clients.current.get().address))
         return read_question(*asked)
 
     monkeypatch.setattr(passing, "read_question", noted)
     with serving(fake_pool(["llm"], context=10**6)) as node, door(Leases([node.url])) as url:
         assert client.post(url + CHAT, json=says("word " * 10_000, max_tokens=1)).status_code == 200
-    assert len(threads) == 1
-    assert threads[0].startswith(("asyncio_", "uvloop_"))  # the loop's helpers, by the names of either loop
+    ((thread, address),) = read
+    assert thread.startswith("edgeserve the reading of bodies")
+    assert address == clients.LOOPBACK
