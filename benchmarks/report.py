@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psutil
 
+from edgeserve.system import cores
+
 DOCS = Path(__file__).parent.parent / "docs" / "benchmarks"
 
 
@@ -26,7 +28,7 @@ def machine() -> str:
 def _cores() -> str:
     """The cores of the machine, and how many of them the benchmark might use where these are fewer."""
     there = psutil.cpu_count(logical=False) or os.cpu_count() or 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else there
+    usable = cores.usable()
     return f"{usable} of {there} cores" if usable < there else f"{there} cores"
 
 

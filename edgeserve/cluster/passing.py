@@ -116,11 +116,7 @@ class Passing:
         try:
             beginning = await read_beginning(hear, self._most(scope))
             asked = scope["path"], scope["query_string"], header(scope, b"content-type"), beginning.data
-            question = (
-                read_question(*asked)
-                if len(beginning.data) <= SMALL
-                else await READS.run(read_question, *asked)
-            )
+            question = read_question(*asked) if len(beginning.data) <= SMALL else await READS.run(read_question, *asked)
             content = beginning.data if beginning.whole else Stream(beginning, body, receive)
             await self._try(question, scope, content, receive, send)
         except ClientGone:
