@@ -146,9 +146,9 @@ def cycles(server: ServerProcess, asked: Asking, count: int) -> list[Cycle]:
     client, done = Client(server.port), []
     for number in range(count):
         for job in JOBS:
-            since, before = time.time(), server.memory()
+            before = server.memory()
             asked[job](client, number)
-            hot = server.memory()
+            since, hot = time.time(), server.memory()  # on a busy box an engine may step down while its picture is read
             wait_down(client, job, since, {LAST_STEP[job]})
             wait_for_forks(server)
             done.append(Cycle(job, before, hot, server.memory()))
@@ -170,8 +170,8 @@ def climbs(server: ServerProcess, asked: Asking, rounds: int) -> list[Climb]:
     client, done = Client(server.port), []
     for number in range(0, 3 * rounds, 3):
         for job in JOBS:
-            since = time.time()
             asked[job](client, number)
+            since = time.time()
             rung = RUNGS[wait_down(client, job, since, RUNGS)]
             done.append(Climb(job, rung, asked[job](client, number + 1).first))
             done.append(Climb(job, "hot", asked[job](client, number + 2).first))
