@@ -131,11 +131,12 @@ def read_object(data: bytes, name: str = "the body") -> Fields:
     return Fields(value)
 
 
-def check_size(data: bytes, name: str, param: str | None = None, most: int = MAX_VALUES) -> None:
-    """Raises InvalidRequest for more than ``most`` values, before any of them is made.
+def check_size(data: bytes, name: str, param: str | None = None, most: int | None = None) -> None:
+    """Raises InvalidRequest for more than ``most`` values, before any of them is made. None: ``MAX_VALUES``.
 
     A value takes 16 to 230 bytes of memory, and as little as two bytes of the text.
     """
+    most = MAX_VALUES if most is None else most
     if _marks(data) <= most:
         return
     plain = data.replace(rb"\\", b"").replace(rb"\"", b"")  # every quote that is left begins or ends a string
