@@ -261,6 +261,7 @@ class LlamaLadder:
             heap.trim()
         elif kind in ("optional_context", "context") and self.rung is not Rung.HOT:
             least = DEFAULT_CONTEXT if kind == "optional_context" else llama_estimate.SMALLEST_CONTEXT
+            self._measure_token()  # an engine that lives in a worker is never opened here
             self.options = dataclasses.replace(self.options, context=self._span.without(amount, least))
         elif kind == "reordered" and self.rung is not Rung.HOT:
             self.options = dataclasses.replace(self.options, reordered=False)

@@ -114,6 +114,14 @@ def test_a_shrunk_context_takes_less_and_is_restored(engine: LlamaChat) -> None:
         say(engine, STORY * 20)
 
 
+def test_an_engine_that_was_never_opened_shrinks_its_context_too(spec: ModelSpec) -> None:
+    """Its twin in the serving process stands for an engine in a worker. The context became as long as memory allows."""
+    engine = LlamaChat(dataclasses.replace(spec, options={"context": 2048}))
+    engine.shed("context", 8 * MB)
+    least = 2048 - 8 * MB // 23_040  # bytes of a token: 30 layers, three heads of 64 keys and values, two bytes each
+    assert 512 <= engine.options.context <= least
+
+
 @pytest.mark.parametrize("options", [{}, {"context": 512}, {"context": 4096, "kv_type": "q8_0"}])
 def test_the_estimate_is_right(spec: ModelSpec, options: dict[str, object]) -> None:
     engine = LlamaChat(dataclasses.replace(spec, options=options))
