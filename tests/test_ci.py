@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,14 @@ def test_a_site_that_cannot_be_built_is_told_from_one_with_mistakes(
     assert ended.returncode == code, ended.stderr
     assert ("cannot be installed here" in ended.stderr) == (code == 69)
     assert (tmp_path / ".venv-docs" / "installed").exists() == (pip == 0)
+
+
+@pytest.mark.slow
+def test_all_tests_in_a_browser_are_skipped_in_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "browser", "tests/edgeserve/web"]
+    shown = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    told = [line for line in shown.stdout.splitlines() if "the page is not tried in a browser" in line]
+    assert shown.returncode == 0, shown.stdout
+    assert len(told) == 1, told

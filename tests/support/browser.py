@@ -1,4 +1,4 @@
-"""A real Chromium for tests of the page, through Playwright. Without either, such tests are skipped and say so.
+"""A real Chromium for tests of the page, through Playwright. Without either, such tests are skipped, in one line.
 
 ``with chromium() as browser, opened(browser, url) as tab: tab.page.click(...)``. Playwright keeps an event loop on its
 thread, so a browser belongs into a fixture of a module that does nothing else with asyncio.
@@ -44,7 +44,7 @@ def lacking() -> str:
     return "" if program() else "no Chromium: apt-get install chromium"
 
 
-needs_browser = pytest.mark.skipif(bool(lacking()), reason=f"the page is not tried in a browser: {lacking()}")
+needs_browser = pytest.mark.browser
 
 
 @contextlib.contextmanager

@@ -23,8 +23,9 @@ PLANS = {
     "low port": Plan("system", COMMAND, low_port=True),
     "run as": Plan("system", COMMAND, user="daemon", writable=(Path("/srv/edge serve"),)),
 }
-WORST = 2.0
-"""Exposure by systemd's own scale of 0 to 10."""
+USER = Plan("user", COMMAND)
+WORST, WORST_OF_A_USER = 2.0, 6.3
+"""Exposure by systemd's own scale of 0 to 10. The manager of a user has no rights to take away (docs/service.md)."""
 
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze judges units")
 
@@ -74,7 +75,7 @@ def test_a_low_port_needs_a_right() -> None:
 
 
 def test_a_service_of_a_user_asks_for_nothing_that_only_root_can_have() -> None:
-    found = service_unit(Plan("user", COMMAND))
+    found = service_unit(USER)
     for one in ("DynamicUser", "ProtectSystem", "PrivateDevices", "CapabilityBoundingSet", "LoadCredential", "\nUser="):
         assert one not in found
     assert "NoNewPrivileges=yes" in found
@@ -115,17 +116,17 @@ def test_no_line_is_smuggled_in() -> None:
 
 @needs_systemd
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", [*PLANS, "user"])
 def test_systemd_finds_the_service_well_confined(tmp_path: Path, name: str) -> None:
     path = tmp_path / "edgeserve.service"
-    path.write_text(service_unit(PLANS[name]))
+    path.write_text(service_unit({**PLANS, "user": USER}[name]))
     judged = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--no-pager", str(path)],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     found = re.search(r"Overall exposure level for edgeserve.service: ([\d.]+)", judged.stdout)
     assert found, judged.stderr
-    assert float(found[1]) <= WORST, judged.stdout
+    assert float(found[1]) <= (WORST_OF_A_USER if name == "user" else WORST), judged.stdout
 
 
 @needs_systemd
@@ -133,7 +134,7 @@ def test_systemd_finds_the_service_well_confined(tmp_path: Path, name: str) -> N
 @pytest.mark.parametrize("name", [*PLANS, "user", "socket"])
 def test_systemd_knows_every_line(tmp_path: Path, name: str) -> None:
     socket = Plan("system", COMMAND, listen=("127.0.0.1:8080",))
-    plan = {**PLANS, "user": Plan("user", COMMAND), "socket": socket}[name]
+    plan = {**PLANS, "user": USER, "socket": socket}[name]
     (tmp_path / "edgeserve.service").write_text(service_unit(plan))
     if plan.listen:
         (tmp_path / "edgeserve.socket").write_text(socket_unit(plan))

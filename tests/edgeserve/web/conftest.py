@@ -6,11 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.browser import chromium
+from support.browser import chromium, lacking
 from support.server import Running, serving
 
 from edgeserve import assembly, config
 from edgeserve.models.store import Store
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """pytest folds what is skipped here into one line; of ``skipif`` and of a fixture it tells a line for each test."""
+    if item.get_closest_marker("browser") and (reason := lacking()):
+        pytest.skip(f"the page is not tried in a browser: {reason}")
 
 
 @pytest.fixture(scope="module")
