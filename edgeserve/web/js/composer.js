@@ -57,9 +57,12 @@ export function Composer({ t, running, sees, hears, onSend, onStop }) {
   const take = (event, transfer) => {
     const found = pictureFiles(transfer);
     setOver(false);
-    if (!found.length) return;
-    event.preventDefault();
-    if (sees) add(found);
+    const [other] = transfer.files;
+    if (!other) return; // text
+    if (!found.length && event.type === "paste") return; // text that brings files along
+    event.preventDefault(); // else the browser may leave the page for the file
+    if (!found.length) setError(t("chat.nofile", { name: other.name }));
+    else if (sees) add(found);
     else setError(t("chat.blind"));
   };
   const dragging = (event) => {

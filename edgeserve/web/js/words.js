@@ -67,6 +67,10 @@ export const words = pairs({
     "{name} is not a picture that this browser reads.",
     "{name} ist kein Bild, das dieser Browser lesen kann.",
   ],
+  "chat.nofile": [
+    "{name} is not a picture. Only pictures can be added to a question.",
+    "{name} ist kein Bild. Einer Frage lassen sich nur Bilder beifügen.",
+  ],
   "chat.blind": [
     "No model here sees pictures. Add a vision model under Models.",
     "Hier sieht kein Modell Bilder. Fügen Sie unter Modelle eines hinzu, das sieht.",
@@ -113,8 +117,8 @@ export const words = pairs({
   "theme.light": ["Light", "Hell"],
   "theme.dark": ["Dark", "Dunkel"],
   "media.insecure": [
-    "This page came over plain HTTP from another machine, and browsers give no microphone or camera to such pages. Open it over https, or through a tunnel as localhost.",
-    "Diese Seite kam unverschlüsselt von einem anderen Rechner, und solchen Seiten geben Browser weder Mikrofon noch Kamera. Öffnen Sie sie über https oder durch einen Tunnel als localhost.",
+    "This page came over plain HTTP from another machine, and browsers give no microphone or camera to such pages. Open it over https (edgeserve serve --tls self-signed), or through a tunnel as localhost.",
+    "Diese Seite kam unverschlüsselt von einem anderen Rechner, und solchen Seiten geben Browser weder Mikrofon noch Kamera. Öffnen Sie sie über https (edgeserve serve --tls self-signed) oder durch einen Tunnel als localhost.",
   ],
   "media.denied": [
     "The browser was not allowed to use the device. Allow it in the address bar, then try again.",

@@ -203,6 +203,23 @@ def test_a_file_that_is_no_picture_is_refused_by_name(tab: Tab, tmp_path: Path) 
     tab.page.get_by_role("alert").get_by_text("odd.png is not a picture").wait_for()
 
 
+DROP = """() => {
+  const transfer = new DataTransfer();
+  transfer.items.add(new File(["%PDF"], "paper.pdf", { type: "application/pdf" }));
+  const event = new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true });
+  return !document.querySelector(".composer textarea").dispatchEvent(event);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("locale", "words"), [("en-GB", "paper.pdf is not a picture."), ("de-DE", "paper.pdf ist kein Bild.")]
+)
+def test_a_dropped_file_that_is_no_picture_is_named(browser: Any, running: Running, locale: str, words: str) -> None:
+    with opened(browser, running.url, locale=locale) as tab:
+        assert tab.page.evaluate(DROP), "the browser may open the file in place of the page"
+        tab.page.get_by_role("alert").get_by_text(words).wait_for()
+
+
 def test_an_answer_is_copied_and_read_aloud(tab: Tab) -> None:
     ask(tab, "some *words*")
     last = answer(tab)
