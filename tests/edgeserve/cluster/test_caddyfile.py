@@ -17,6 +17,7 @@ from benchmarks.process import free_port
 from support.asked import Asked, says
 from support.server import fake_pool, serving, until
 from support.sound import speech
+from support.sounds import FORMS, encoded, melody
 from websockets.sync.client import connect
 
 from edgeserve.api.routes import ENTRIES
@@ -98,6 +99,14 @@ class TestCaddy:
                 while (message := json.loads(live.recv(10)))["type"] != "flushed":
                     pass
                 assert message["transcript"] == "1 2"
+
+    def test_a_long_upload_passes(self, tmp_path: Path) -> None:
+        form = {"data": {"model": "fake-asr"}, "files": {"file": ("a.wav", encoded(melody(30, 44_100), FORMS["wav"]))}}
+        with serving(fake_pool(["asr"])) as one, caddy(tmp_path, one.url) as url, httpx.Client(timeout=30) as client:
+            there = client.post(f"{one.url.rstrip('/')}/v1/audio/transcriptions", **form)
+            here = client.post(f"{url}/v1/audio/transcriptions", **form)
+        assert there.json()["text"]
+        assert (here.status_code, here.json()) == (200, there.json())
 
     def test_a_stream_comes_as_it_is_made_and_ends_with_its_client(self, tmp_path: Path) -> None:
         pool = fake_pool(["llm"], delay=0.02, context=10**6)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
-from benchmarks.cluster_lender import lenders
+from benchmarks.cluster_lender import Lender, lenders
 from support.server import Running, serving, until
 
 from edgeserve import assembly, config
@@ -68,6 +69,13 @@ def text_of(answer: httpx.Response) -> str:
     return str(answer.json()["choices"][0]["message"]["content"])
 
 
+def private_mb(others: list[Lender]) -> float:
+    """Memory of all workers and their processes, in MB."""
+    above = [psutil.Process(one.process.pid) for one in others]
+    processes = [*above, *(child for one in above for child in one.children(recursive=True))]
+    return sum(float(one.memory_full_info().uss) for one in processes) / MB
+
+
 def parts(running: Running) -> list[dict[str, Any]]:
     return list(running.client.get("/memory/stats").json()["nodes"])
 
@@ -82,14 +90,17 @@ def alone(tmp_path_factory: pytest.TempPathFactory, pulled: Pulled) -> str:
 
 def test_a_model_over_three_machines_answers_as_it_does_alone(tmp_path: Path, alone: str) -> None:
     with lenders(300, 300) as others, served(tmp_path, [one.node for one in others]) as running:
+        idle = private_mb(others)
         assert text_of(ask(running)) == alone
         held = parts(running)
         assert [one["node"] for one in held] == [one.node for one in others]
         assert 2 <= sum(one["layers"] for one in held) < LAYERS
         assert all(one["memory_mb"] > 0 for one in held)
+        assert private_mb(others) > idle + 20
         unloaded = running.client.post("/admin/unload", json={"model": "split"})
         assert unloaded.status_code == 200, unloaded.text
         assert parts(running) == []
+        until(lambda: private_mb(others) < idle + 5)  # as the systems of the workers tell
         assert text_of(ask(running)) == alone  # a released worker takes the next load
 
 
