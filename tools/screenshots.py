@@ -11,16 +11,20 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.process import ServerProcess, free_port  # noqa: E402
 from support.browser import Tab, chromium, lacking, opened  # noqa: E402
+from support.speech import spoken, wav  # noqa: E402
 
 FOLDER = ROOT / "docs" / "page"
 WIDTHS = {1280: 800, 820: 1100, 390: 780}
@@ -29,20 +33,11 @@ LARGEST = 150_000
 """Bytes of a picture."""
 QUESTIONS = ("What is the capital of France?", "Name three birds that live near water, as a list.")
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
-SHOTS = (
-    ("chat", 1280, "light"),
-    ("chat", 820, "light"),
-    ("chat", 390, "dark"),
-    ("talk", 390, "light"),
-    ("listen", 390, "light"),
-    ("listen", 1280, "light"),
-    ("speak", 820, "light"),
-    ("models", 1280, "light"),
-    ("models", 390, "light"),
-    ("memory", 1280, "dark"),
-    ("memory", 390, "light"),
-    ("settings", 820, "dark"),
-)
+PANELS = ("chat", "talk", "listen", "speak", "models", "memory", "settings")
+DARK = {("chat", 390), ("memory", 1280), ("settings", 820)}
+SHOTS = [(panel, width, "dark" if (panel, width) in DARK else "light") for panel in PANELS for width in WIDTHS]
+PAUSE_SECONDS = 10
+"""Silence before the microphone hears the question again."""
 
 
 @contextlib.contextmanager
@@ -58,6 +53,14 @@ def served() -> Iterator[str]:
         process.wait(60)
 
 
+def asking(folder: Path) -> Path:
+    """A WAV file of a question, with silence around it."""
+    path = folder / "question.wav"
+    samples = [numpy.zeros(8_000), spoken(QUESTIONS[0]), numpy.zeros(16_000 * PAUSE_SECONDS)]
+    path.write_bytes(wav(numpy.concatenate(samples)))
+    return path
+
+
 def prepare(tab: Tab, panel: str) -> None:
     """Fill the panel with something to look at."""
     page = tab.page
@@ -70,6 +73,13 @@ def prepare(tab: Tab, panel: str) -> None:
         page.get_by_label("Text").fill("Herons stand in shallow water. They wait for fish.")
         page.get_by_role("button", name="Speak").click()
         page.locator("audio").wait_for()
+    elif panel == "listen":
+        page.get_by_role("button", name="Start").click()
+        page.get_by_role("log", name="Transcript").get_by_text("France").wait_for()
+    elif panel == "talk":
+        page.get_by_role("button", name="Start the conversation").click()
+        page.get_by_text("Speaking", exact=True).wait_for()
+        page.locator(".lines .assistant").get_by_text("Paris").wait_for()
     page.mouse.move(0, 0)
 
 
@@ -92,7 +102,7 @@ def main(arguments: list[str]) -> int:
     FOLDER.mkdir(exist_ok=True)
     with contextlib.ExitStack() as stack:
         url = arguments[0].rstrip("/") + "/" if arguments else stack.enter_context(served())
-        browser = stack.enter_context(chromium())
+        browser = stack.enter_context(chromium(asking(Path(stack.enter_context(tempfile.TemporaryDirectory())))))
         for panel, width, scheme in SHOTS:
             print(take(browser, url, panel, width, scheme), flush=True)
     return 0
