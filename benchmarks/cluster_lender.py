@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, cast
 
 import psutil
@@ -16,15 +16,17 @@ from benchmarks.process import free_port
 
 
 class Lender:
-    """Offers so many MB on a loopback address. Ready when made. Raises RuntimeError where it does not start."""
+    """Offers so many MB on a loopback address, or what its machine has. Ready when made.
 
-    def __init__(self, memory_mb: int) -> None:
+    ``launcher`` comes before the command, as that of a control group. Raises RuntimeError where it does not start.
+    """
+
+    def __init__(self, memory_mb: int | None, launcher: Sequence[str] = ()) -> None:
         self.port = free_port()
         self.node = f"127.0.0.1:{self.port}"
-        command = ["rpc-worker", "--host", "127.0.0.1", "--port", str(self.port), "--memory-mb", str(memory_mb)]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "edgeserve", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        command = [*launcher, sys.executable, "-m", "edgeserve", "rpc-worker", "--host", "127.0.0.1"]
+        command += ["--port", str(self.port), *(() if memory_mb is None else ("--memory-mb", str(memory_mb)))]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if not any("offers" in line for line in cast(IO[str], self.process.stdout)):
             words = cast(IO[str], self.process.stderr).read()
             self.end()

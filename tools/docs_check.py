@@ -11,6 +11,7 @@ reason is printed. Ends with 1 when anything failed.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -160,8 +161,13 @@ class Session:
             path.write_text(block.code, encoding="utf-8")
             yield from self._finish(block, "the settings", [sys.executable, "-c", SETTINGS])
             path.unlink()
+        elif block.kind == "json":
+            try:
+                json.loads(block.code)
+            except ValueError as error:
+                yield f"{block.place}: no JSON: {error}"
         elif block.kind != "text":
-            yield f"{block.place}: a block of the unknown kind {block.kind!r}; use sh, python, toml or text"
+            yield f"{block.place}: a block of the unknown kind {block.kind!r}; use sh, python, toml, json or text"
 
     def _script(self, block: Block, command: str) -> Iterator[str]:
         if SERVES.search(command):

@@ -84,6 +84,14 @@ def test_a_block_of_an_unknown_kind_is_a_fault(docs_check: ModuleType, page: Pat
     assert "unknown kind" in fault
 
 
+def test_json_is_read(docs_check: ModuleType, page: Path, tmp_path: Path) -> None:
+    page.write_text('```json\n{"a": [1]}\n```\n```json\n{"a": [1}\n```\n')
+    good, bad = docs_check.blocks(page)
+    assert list(docs_check.Session(tmp_path).run(good)) == []
+    (fault,) = docs_check.Session(tmp_path).run(bad)
+    assert "no JSON" in fault
+
+
 def test_settings_are_read_by_the_reader(docs_check: ModuleType, page: Path, tmp_path: Path) -> None:
     page.write_text("```toml\n[server]\nport = 9000\n```\n```toml\n[server]\nprot = 9000\n```\n")
     good, bad = docs_check.blocks(page)

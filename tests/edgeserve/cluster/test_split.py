@@ -13,6 +13,8 @@ import httpx
 import psutil
 import pytest
 from benchmarks.cluster_lender import Lender, lenders
+from benchmarks.control_group import MB as MIB
+from benchmarks.control_group import NotPermittedHere, group
 from support.server import Running, serving, until
 
 from edgeserve import assembly, config
@@ -121,6 +123,22 @@ def test_a_model_that_no_machine_holds_alone(tmp_path: Path, alone: str) -> None
     with lenders(90, 90) as others, served(tmp_path, [one.node for one in others], override_mb=total) as running:
         assert text_of(ask(running)) == alone
         assert all(one["memory_mb"] <= 90 for one in parts(running))
+
+
+def test_a_node_in_a_control_group_lends_what_the_group_has(tmp_path: Path, alone: str) -> None:
+    with contextlib.ExitStack() as stack:
+        try:
+            inside = stack.enter_context(group("edgeserve-worker"))
+            inside.limit(400 * MIB)
+        except NotPermittedHere as reason:
+            pytest.skip(f"no control group: {reason}")
+        worker = Lender(None, inside.launcher)
+        stack.callback(worker.end)
+        running = stack.enter_context(served(tmp_path, [worker.node], override_mb=total_with_room(115)))
+        assert text_of(ask(running)) == alone
+        (part,) = parts(running)
+        assert 0 < part["memory_mb"] < 400
+        assert inside.kills() == 0
 
 
 def test_a_node_that_is_too_small_is_named_with_the_sizes(tmp_path: Path, alone: str) -> None:
