@@ -44,17 +44,15 @@ class Section:
 
 BOUNDS = (
     "What bounds it: a token of a worker wakes two threads of the server instead of one, and costs 150 to 200 µs on "
-    "each after a pause, when nothing of them is in the caches; without pauses, 12 to 20 µs in all. For a model "
-    "with 30 tokens/s that is 1% of one core. Each way of a request and its first token is a wake-up, too: 0.6 ms for "
-    "its preparation and 3 for its first token, measured at the engine. Where other programs want the cores, each of "
-    "these waits for its turn. With a load of 7 to 9, a run of ten pairs gave 1.04, 1.02 and 1.06 of the thread host's "
-    "tokens/s for the small model with 1, 4 and 8 clients, 1.03 to 1.05 of its processor time, and 28 to 34 ms from "
-    "the launch of a fork to its first frame (16 to 20 at a load of 5). At a load of 6 to 9 tokens/s scatter by a "
-    "quarter, and the processor time of a token was ×0.90 to ×1.03. At a load of 1 to 2 on two cores (2026-11-22) the"
-    " ratios of the small model were 0.98, 1.00 and 1.00, and its first token came 2.8 ms later. Of a warm chat "
-    "worker's 36 MB, the vocabulary and llama.cpp's tables take 16 to 18, in the serving process as well; two engines"
-    " on one model share them only there. A fresh interpreter spends its time on imports: of 122 ms of processor time"
-    " beside other programs, 56 make 102 dataclasses, and 30 are Python's own modules."
+    "each after a pause, when nothing of them is in the caches; without pauses, 12 to 20 µs in all. For a model with "
+    "30 tokens/s that is 1% of one core. Each way of a request and its first token is a wake-up, too: 0.6 ms for its "
+    "preparation and 3 for its first token, measured at the engine. Where other programs want the cores, each of "
+    "these waits for its turn. On four quiet cores with as many threads of the model (2026-11-23) one stream made "
+    "0.87 of the thread host's tokens/s with the small model (middle half 0.70 to 1.26) and 0.88 at 1.1 B (0.83 to "
+    "1.10), eight streams 0.94 at 1.1 B, and the first token at 1.1 B came 3.8 ms later. Of a warm chat worker's 36 "
+    "MB, the vocabulary and llama.cpp's tables take 16 to 18, in the serving process as well; two engines on one "
+    "model share them only there. A fresh interpreter spends its time on imports: of 122 ms of processor time beside "
+    "other programs, 56 make 102 dataclasses, and 30 are Python's own modules."
 )
 
 
