@@ -105,9 +105,9 @@ def check_media(request: Request) -> None:
         raise UnsupportedMedia(f"the body must be sent with Content-Type: application/json, not {given[:200]!r}")
 
 
-def read_object(data: bytes, name: str = "the body") -> Fields:
-    """The object in a JSON text. Raises InvalidRequest, which calls the data by ``name``."""
-    check_size(data, name)
+def read_object(data: bytes, name: str = "the body", most: int | None = None) -> Fields:
+    """The object in a JSON text. Raises InvalidRequest, which calls the data by ``name``. ``most``: of check_size."""
+    check_size(data, name, most=most)
     try:
         value = json.loads(
             data.decode("utf-8-sig"), parse_constant=_no_constant, parse_int=_integer, parse_float=_float

@@ -108,12 +108,14 @@ class Engines:
     async def read_ahead(self, config: Config, items: list[Item], words: str) -> None:
         """Let the model read the prompt of a coming answer while nothing else works. ``words``: as in ``Warm``.
 
-        Raises the errors of a lease and of the engine.
+        Nothing happens where the conversation has pictures, which would be decoded each time. Raises the errors of a
+        lease and of the engine.
         """
+        if not config.answers_turns or any(one.pictures for one in items):
+            return
         turn = Item("", role="user", content=[{"type": "input_audio", "transcript": words}])
         messages = await self._pictures.messages([*items, turn])
-        if config.answers_turns and not any(one.images for one in messages):
-            await prompts.read_ahead(self._pool, self._chat(config), prompts.asked(config, messages, self._salt))
+        await prompts.read_ahead(self._pool, self._chat(config), prompts.asked(config, messages, self._salt))
 
     def detects(self, config: Config) -> bool:
         """Whether the model that transcribes has a detector of speech. Loudness finds turns without one."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from edgeserve.api.fields import Fields
-from edgeserve.api.json_body import READS, check_size, read_object
+from edgeserve.api.json_body import READS, read_object
 from edgeserve.api.realtime import beta
 from edgeserve.api.realtime.refusal import Refused
 from edgeserve.errors import InvalidRequest
@@ -25,7 +26,8 @@ async def read_frame(message: Any) -> Fields:
     data = text.encode()
     slow = len(data) > LARGE and sum(map(data.count, MARKS)) > FEW_MARKS
     try:
-        fields = await READS.run(_read, data) if slow else _read(data)
+        read = functools.partial(read_object, data, "the event", MOST_VALUES)
+        fields = await READS.run(read) if slow else read()
     except InvalidRequest as error:
         raise Refused.by("invalid_json", error.message) from None
     values = dict(fields.items())
@@ -33,8 +35,3 @@ async def read_frame(message: Any) -> Fields:
         if isinstance(values.get(name), dict):
             values[name] = beta.whole(values[name])
     return Fields(values)
-
-
-def _read(data: bytes) -> Fields:
-    check_size(data, "the event", most=MOST_VALUES)
-    return read_object(data, "the event")

@@ -24,9 +24,9 @@ def test_clients_take_turns_with_large_frames_of_many_values(
     threads: list[str] = []
     read = frames.read_object
 
-    def noted(data: bytes, name: str) -> Fields:
+    def noted(data: bytes, name: str, most: int) -> Fields:
         threads.append(threading.current_thread().name)
-        return read(data, name)
+        return read(data, name, most)
 
     monkeypatch.setattr(frames, "read_object", noted)
     message: Any = {"text": text}

@@ -109,6 +109,21 @@ def test_the_prompt_is_that_of_the_coming_answer(
     assert found == ([prompts.asked(config, messages, "s")] if reads else [])
 
 
+def test_a_conversation_with_pictures_is_not_read_ahead(pool: Any) -> None:
+    """Each pause would decode them again, for a prompt that is not read."""
+
+    class Decoding(Sent):
+        async def messages(self, items: list[Item]) -> list[Message]:
+            raise AssertionError("the pictures are decoded")
+
+    settings = {"audio": {"input": {"turn_detection": {"type": "server_vad"}}}}
+    sent: Any = Decoding()
+    engines = Engines(pool, sent, FirstSounds(), Sessions(Ear(pool)), salt="s")
+    item = Item("a", role="user", content=[{"type": "input_image"}], pictures={0: b"a picture"})
+    asyncio.run(engines.read_ahead(Config.new(Limits()).changed(settings, Limits()), [item], ""))
+    asyncio.run(pool.stop())
+
+
 @pytest.mark.parametrize(
     ("roles", "left"), [("uaua", "ua"), ("uatu", "u"), ("u", ""), ("att", "t"), ("uat", "t"), ("uattuau", "uau")]
 )
