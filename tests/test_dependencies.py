@@ -9,8 +9,8 @@ import tomllib
 
 from support.sources import ROOT, modules
 
-# Extras apple, cluster, mlx, otel, pdf, heic, avif, qr, zeroconf and microphone: not installed everywhere, so there is
-# no distribution to ask.
+# Extras apple, cluster, mlx, otel, pdf, qr, zeroconf and microphone: not installed everywhere, so there is no
+# distribution to ask.
 ELSEWHERE = {
     "mlx",
     "mlx_whisper",
@@ -19,13 +19,11 @@ ELSEWHERE = {
     "segno",
     "sounddevice",
     "zeroconf",
-    "pi_heif",
-    "PIL",
     "ray",
 }
 
 
-EXPLAINED = ("piper", "apple", "mlx", "otel", "pdf", "heic", "avif", "qr", "zeroconf", "microphone", "caddy", "cluster")
+EXPLAINED = ("piper", "apple", "mlx", "otel", "pdf", "qr", "zeroconf", "microphone", "caddy", "cluster")
 """Extras of which decision 1 explains each package."""
 
 

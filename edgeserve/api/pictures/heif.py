@@ -1,4 +1,4 @@
-"""HEIC files (ISO/IEC 23008-12), which telephones make. libheif reads them, where the extra "heic" is installed."""
+"""HEIC files (ISO/IEC 23008-12), which telephones make. libheif reads them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def rgb(data: bytes, param: str, halvings: int) -> tuple[int, int, bytes]:
 def _opened(data: bytes) -> Any:
     """The file, none of whose pixels is decoded yet."""
     if importlib.util.find_spec(PACKAGE) is None:
-        raise Damaged(f"HEIC is read where the server has pip install 'edgeserve[heic]'; {WAY_OUT}")
+        raise Damaged(f"HEIC is read by the package pi-heif, which is missing here: pip install pi-heif; or {WAY_OUT}")
     import pi_heif
 
     pi_heif.options.DECODE_THREADS = 1  # a child may start none

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import gc
-import importlib.util
 import struct
 import zlib
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ from support.heic import PHOTO
 
 from edgeserve import clients
 from edgeserve.api.limits import Limits
-from edgeserve.api.pictures import heif
 from edgeserve.api.pictures.apart import CHILD, PictureFilesApart
 from edgeserve.api.pictures.reader import PictureFilesHere
 from edgeserve.clients import Client
@@ -62,7 +60,6 @@ def test_a_photo_with_too_many_pixels_comes_smaller(files: PictureFilesApart) ->
     assert rows[-1] > 240, "the gradient from black to white, whole"
 
 
-@pytest.mark.skipif(importlib.util.find_spec(heif.PACKAGE) is None, reason="pi-heif is not installed")
 def test_a_confined_child_reads_heic(files: PictureFilesApart) -> None:
     picture = read(files, PHOTO)
     assert picture.size == (96, 64)
