@@ -45,9 +45,7 @@ def rgb(data: bytes, param: str, halvings: int) -> tuple[int, int, bytes]:
 def _opened(data: bytes) -> Any:
     """The file, none of whose pixels is decoded yet."""
     if not _has_libavif():
-        raise Damaged(
-            "AVIF is read by Pillow with libavif, which is missing here: pip install --upgrade pillow; or send it as JPEG"
-        )
+        raise Damaged("AVIF is read by Pillow with libavif: pip install --upgrade pillow; or send it as JPEG")
     from PIL import AvifImagePlugin
 
     AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # a child may start none
