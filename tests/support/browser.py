@@ -91,6 +91,20 @@ class Tab:
         return [f"{one['id']}: {one['nodes'][0]['html']} {one['nodes'][0]['failureSummary']}" for one in found]
 
 
+def ask(tab: Tab, text: str) -> None:
+    """Send a question from the chat."""
+    tab.page.get_by_role("textbox", name="Ask something").fill(text)
+    tab.page.get_by_role("button", name="Send").click()
+
+
+def answer(tab: Tab, number: int = -1) -> Any:
+    """The element of an answer, the last one unless ``number`` names another, once the answer is whole."""
+    found = tab.page.get_by_role("article", name="Answer")
+    last = found.last if number < 0 else found.nth(number)
+    last.and_(tab.page.locator("[aria-busy=false]")).wait_for()
+    return last
+
+
 @contextlib.contextmanager
 def opened(
     browser: Any,

@@ -16,9 +16,15 @@ function sent(message) {
   return { role, content: content ? [...parts, { type: "text", text: content }] : parts };
 }
 
+/** Messages with content; a question that got no answer is left out, or its faults would fail each later one. */
+function told(messages) {
+  const answered = (number) => number === messages.length - 1 || messages[number + 1].content;
+  return messages.filter((one, number) => (one.role === "user" ? answered(number) : one.content));
+}
+
 function body(conversation, settings) {
   const system = conversation.system.trim();
-  const past = conversation.messages.filter((one) => one.role === "user" || one.content).map(sent);
+  const past = told(conversation.messages).map(sent);
   return {
     model: settings.model || undefined,
     messages: system ? [{ role: "system", content: system }, ...past] : past,

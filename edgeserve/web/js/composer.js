@@ -4,7 +4,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/pr
 import { Camera } from "./camera.js";
 import { Icon, IconButton } from "./icons.js";
 import { useDictation } from "./live.js";
-import { pictureFiles, scaled } from "./pictures.js";
+import { Picture, pictureFiles, readPicture } from "./pictures.js";
 
 const MOST_PICTURES = 4;
 
@@ -13,10 +13,10 @@ function usePictures(t, setError) {
   const add = async (files) => {
     for (const file of files) {
       try {
-        const url = await scaled(file);
+        const url = await readPicture(file, t);
         setPictures((all) => [...all, url].slice(0, MOST_PICTURES));
       } catch (error) {
-        setError(t("chat.nopicture", { name: error.message }));
+        setError(error.message);
       }
     }
   };
@@ -78,14 +78,14 @@ export function Composer({ t, running, sees, hears, onSend, onStop }) {
       ${pictures.map((url, number) => {
         const label = t("chat.unpicture", { number: number + 1 });
         const remove = () => setPictures(pictures.filter((_, other) => other !== number));
-        return html`<button key=${url} type="button" class="thumb" aria-label=${label} title=${label} onClick=${remove}><img src=${url} alt="" /></button>`;
+        return html`<button key=${url} type="button" class="thumb" aria-label=${label} title=${label} onClick=${remove}><${Picture} url=${url} label="" /></button>`;
       })}
     </div>`}
     <textarea ref=${area} rows="1" aria-label=${t("chat.question")} placeholder=${t(dictation.on ? "chat.listening" : "chat.question")}
       value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${onKey} onPaste=${(event) => take(event, event.clipboardData)} />
     <div class="row">
       ${sees &&
-      html`<input ref=${files} type="file" accept="image/*" multiple hidden onChange=${(event) => (add(event.target.files), (event.target.value = ""))} />
+      html`<input ref=${files} type="file" accept="image/*,.heic,.heif,.avif" multiple hidden onChange=${(event) => (add(event.target.files), (event.target.value = ""))} />
         <${IconButton} icon="picture" label=${t("chat.attach")} onClick=${() => files.current.click()} />
         <${IconButton} icon="camera" label=${t("chat.camera")} onClick=${() => setCamera(true)} />`}
       ${hears &&

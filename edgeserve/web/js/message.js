@@ -2,6 +2,7 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { IconButton } from "./icons.js";
+import { Picture } from "./pictures.js";
 
 let markdown = null; // the module, once an answer needed it
 
@@ -72,7 +73,7 @@ function Question({ message, t, busy, onEdit }) {
     return html`<${Editor} message=${message} t=${t} onDone=${done} onCancel=${() => setEditing(false)} />`;
   }
   return html`<article class="message user" aria-label=${t("chat.you")}>
-    ${message.pictures?.map((url, number) => html`<img key=${number} src=${url} alt=${t("chat.picture", { number: number + 1 })} />`)}
+    ${message.pictures?.map((url, number) => html`<${Picture} key=${number} url=${url} label=${t("chat.picture", { number: number + 1 })} />`)}
     ${message.content && html`<p>${message.content}</p>`}
     <div class="actions">
       <${Copy} text=${message.content} t=${t} />

@@ -63,10 +63,11 @@ export const words = pairs({
   ],
   "chat.picture": ["Picture {number}", "Bild {number}"],
   "chat.unpicture": ["Remove picture {number}", "Bild {number} entfernen"],
-  "chat.nopicture": [
-    "{name} is not a picture that this browser reads.",
-    "{name} ist kein Bild, das dieser Browser lesen kann.",
+  "chat.large": [
+    "This browser cannot scale {name} down, and it is too large to send as it is: {size}, of {most} at most.",
+    "Dieser Browser kann {name} nicht verkleinern, und so wie es ist, ist das Bild zu groß: {size}, höchstens {most}.",
   ],
+  "chat.unread": ["{name} could not be read from the disk.", "{name} ließ sich nicht von der Platte lesen."],
   "chat.nofile": [
     "{name} is not a picture. Only pictures can be added to a question.",
     "{name} ist kein Bild. Einer Frage lassen sich nur Bilder beifügen.",

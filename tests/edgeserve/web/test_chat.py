@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
-from support.browser import Tab, needs_browser, opened
+from support.browser import Tab, answer, ask, needs_browser, opened
 from support.server import Running, fake_pool, serving
 
 pytestmark = [pytest.mark.slow, needs_browser]
@@ -36,19 +33,6 @@ def tab(browser: Any, running: Running) -> Iterator[Tab]:
     with opened(browser, running.url) as tab:
         yield tab
         assert (tab.errors, tab.foreign, tab.dialogs) == ([], [], [])
-
-
-def ask(tab: Tab, text: str) -> None:
-    tab.page.get_by_role("textbox", name="Ask something").fill(text)
-    tab.page.get_by_role("button", name="Send").click()
-
-
-def answer(tab: Tab, number: int = -1) -> Any:
-    """The last answer, once it is whole."""
-    found = tab.page.get_by_role("article", name="Answer")
-    last = found.last if number < 0 else found.nth(number)
-    last.and_(tab.page.locator("[aria-busy=false]")).wait_for()
-    return last
 
 
 def test_an_answer_comes_with_its_figures_and_is_kept(tab: Tab) -> None:
@@ -142,82 +126,6 @@ def test_a_system_message_and_the_settings_are_sent(browser: Any, running: Runni
         assert body["messages"][0] == {"role": "system", "content": "Be short."}
         assert (body["temperature"], body["keep_alive"], body["model"]) == (0.4, 90, "fake-llm")
         assert answer(tab).locator(".markdown").inner_text() == "hello"
-
-
-def pixels(url: str, folder: Path) -> tuple[int, int]:
-    assert url.startswith("data:image/jpeg;base64,")
-    path = folder / "sent.jpg"
-    path.write_bytes(base64.b64decode(url.partition(",")[2]))
-    with Image.open(path) as image:
-        return image.size
-
-
-def test_a_picture_is_scaled_sent_and_shown(tab: Tab, tmp_path: Path) -> None:
-    Image.new("RGB", (3000, 1500), "teal").save(tmp_path / "large.png")
-    tab.page.locator("input[type=file]").first.set_input_files(tmp_path / "large.png")
-    tab.page.get_by_role("button", name="Remove picture 1").wait_for()
-    with tab.page.expect_request("**/v1/chat/completions") as asked:
-        ask(tab, "what is this?")
-    parts = json.loads(asked.value.post_data)["messages"][-1]["content"]
-    assert pixels(parts[0]["image_url"]["url"], tmp_path) == (1024, 512)
-    assert parts[1] == {"type": "text", "text": "what is this?"}
-    assert "bytes" in answer(tab).inner_text() or "picture" in answer(tab).inner_text()
-    assert tab.page.get_by_role("img", name="Picture 1").is_visible()
-
-
-PASTE = """(name) => {
-  const canvas = new OffscreenCanvas(40, 20);
-  canvas.getContext("2d").fillRect(0, 0, 40, 20);
-  return canvas.convertToBlob().then((blob) => {
-    const transfer = new DataTransfer();
-    transfer.items.add(new File([blob], "a.png", { type: "image/png" }));
-    const place = document.querySelector(".composer textarea");
-    const event = name === "paste"
-      ? new ClipboardEvent("paste", { clipboardData: transfer, bubbles: true, cancelable: true })
-      : new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true });
-    place.dispatchEvent(event);
-  });
-}"""
-
-
-@pytest.mark.parametrize("way", ["paste", "drop"])
-def test_a_picture_comes_by_paste_and_drop(tab: Tab, way: str) -> None:
-    tab.page.evaluate(PASTE, way)
-    thumb = tab.page.get_by_role("button", name="Remove picture 1")
-    thumb.wait_for()
-    thumb.click()
-    assert tab.page.locator(".thumb").count() == 0
-
-
-def test_the_camera_takes_a_picture(tab: Tab) -> None:
-    tab.page.get_by_role("button", name="Camera").click()
-    tab.until("document.querySelector('.camera video')?.videoWidth > 0")
-    tab.page.get_by_role("button", name="Take the picture").click()
-    tab.page.get_by_role("button", name="Remove picture 1").wait_for()
-    assert tab.page.locator("dialog").count() == 0
-
-
-def test_a_file_that_is_no_picture_is_refused_by_name(tab: Tab, tmp_path: Path) -> None:
-    (tmp_path / "odd.png").write_bytes(b"no picture")
-    tab.page.locator("input[type=file]").first.set_input_files(tmp_path / "odd.png")
-    tab.page.get_by_role("alert").get_by_text("odd.png is not a picture").wait_for()
-
-
-DROP = """() => {
-  const transfer = new DataTransfer();
-  transfer.items.add(new File(["%PDF"], "paper.pdf", { type: "application/pdf" }));
-  const event = new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true });
-  return !document.querySelector(".composer textarea").dispatchEvent(event);
-}"""
-
-
-@pytest.mark.parametrize(
-    ("locale", "words"), [("en-GB", "paper.pdf is not a picture."), ("de-DE", "paper.pdf ist kein Bild.")]
-)
-def test_a_dropped_file_that_is_no_picture_is_named(browser: Any, running: Running, locale: str, words: str) -> None:
-    with opened(browser, running.url, locale=locale) as tab:
-        assert tab.page.evaluate(DROP), "the browser may open the file in place of the page"
-        tab.page.get_by_role("alert").get_by_text(words).wait_for()
 
 
 def test_an_answer_is_copied_and_read_aloud(tab: Tab) -> None:

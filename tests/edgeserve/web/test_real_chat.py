@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from benchmarks.mmproj import build_mmproj, picture
-from support.browser import Tab, chromium, needs_browser, opened
+from support.browser import Tab, answer, ask, chromium, needs_browser, opened
 from support.server import Running, serving, until
 
 from edgeserve import assembly, config
@@ -75,21 +75,9 @@ def tab(browser: Any, running: Running) -> Iterator[Tab]:
         assert (tab.errors, tab.foreign, tab.dialogs) == ([], [], [])
 
 
-def ask(tab: Tab, text: str) -> None:
-    tab.page.get_by_role("textbox", name="Ask something").fill(text)
-    tab.page.get_by_role("button", name="Send").click()
-
-
-def answered(tab: Tab, number: int = 0) -> Any:
-    """An answer, once it is whole."""
-    found = tab.page.get_by_role("article", name="Answer").nth(number)
-    found.and_(tab.page.locator("[aria-busy=false]")).wait_for()
-    return found
-
-
 def test_an_answer_has_markdown_and_figures_and_is_copied(tab: Tab) -> None:
     ask(tab, "Name three birds, as a Markdown list.")
-    last = answered(tab)
+    last = answer(tab)
     assert last.locator(".markdown li").count() >= 3
     assert re.search(r"[\d.,]+ tokens/s · \d+ tokens · first after [\d.]+ s", last.inner_text())
     last.get_by_role("button", name="Copy").click()
@@ -102,33 +90,33 @@ def test_an_answer_is_stopped_and_the_model_rests(tab: Tab, running: Running) ->
     ask(tab, STORY)
     tab.page.locator(".markdown").get_by_text(re.compile(r"\w+ \w+")).first.wait_for()
     tab.page.get_by_role("button", name="Stop the answer").click()
-    last = answered(tab)
+    last = answer(tab)
     assert "Stopped." in last.inner_text()
     until(lambda: running.pool.gates["llm"].leases == 0)
     ask(tab, FRANCE)
-    assert "Paris" in answered(tab, 1).inner_text()
+    assert "Paris" in answer(tab, 1).inner_text()
 
 
 def test_a_question_is_edited_and_answered_anew(tab: Tab) -> None:
     ask(tab, "Say hello.")
-    answered(tab)
+    answer(tab)
     question = tab.page.get_by_role("article", name="You")
     question.hover()
     question.get_by_role("button", name="Edit the question").click()
     tab.page.get_by_role("textbox", name="Edit the question").fill(FRANCE)
     tab.page.get_by_role("button", name="Ask again").click()
     tab.page.get_by_role("article", name="Answer").get_by_text("Paris").first.wait_for()
-    first = answered(tab).locator(".markdown").inner_text()
+    first = answer(tab).locator(".markdown").inner_text()
     with tab.page.expect_response("**/v1/chat/completions"):
-        answered(tab).get_by_role("button", name="Answer anew").click()
-    assert answered(tab).locator(".markdown").inner_text() == first, "the same at temperature 0"
+        answer(tab).get_by_role("button", name="Answer anew").click()
+    assert answer(tab).locator(".markdown").inner_text() == first, "the same at temperature 0"
     assert tab.page.get_by_role("article").count() == 2
 
 
 def test_thoughts_are_folded(browser: Any, running: Running) -> None:
     with opened(browser, running.url, settings={**SETTINGS, "model": "thinker"}) as tab:
         ask(tab, FRANCE)
-        last = answered(tab)
+        last = answer(tab)
         thoughts = last.locator(".thoughts")
         assert not thoughts.is_visible()
         last.locator("summary").click()
@@ -145,7 +133,7 @@ def test_a_picture_is_seen(tab: Tab, way: str, tmp_path: Path) -> None:
         tab.page.evaluate(PICTURE, [way, base64.b64encode(data).decode()])
     tab.page.get_by_role("button", name="Remove picture 1").wait_for()
     ask(tab, "Describe this image.")
-    assert "red" in answered(tab).locator(".markdown").inner_text()
+    assert "red" in answer(tab).locator(".markdown").inner_text()
 
 
 def test_the_cameras_picture_is_seen(tab: Tab) -> None:
@@ -154,7 +142,7 @@ def test_the_cameras_picture_is_seen(tab: Tab) -> None:
     tab.page.get_by_role("button", name="Take the picture").click()
     tab.page.get_by_role("button", name="Remove picture 1").wait_for()
     ask(tab, "Describe this image.")
-    assert "blue" in answered(tab).locator(".markdown").inner_text()
+    assert "blue" in answer(tab).locator(".markdown").inner_text()
 
 
 def test_settings_choose_the_model_its_manner_and_how_long_it_stays(tab: Tab, running: Running) -> None:
@@ -166,5 +154,5 @@ def test_settings_choose_the_model_its_manner_and_how_long_it_stays(tab: Tab, ru
     with tab.page.expect_request("**/v1/chat/completions") as asked:
         ask(tab, FRANCE)
     assert "pirate" in asked.value.post_data
-    answered(tab)
+    answer(tab)
     until(lambda: running.pool.rung("llm") is not Rung.HOT, seconds=20)
