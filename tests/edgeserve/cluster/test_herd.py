@@ -12,13 +12,13 @@ import httpx
 import pytest
 from benchmarks.cluster_boxes import nodes
 from support.asked import CHAT, says
-from support.herd import herd, installed
+from support.herd import herd
 from support.server import until
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(not installed(), reason="no command herd: make test-cluster installs ollama-herd"),
+    pytest.mark.boxes("ollama-herd"),
 ]
 MODEL = "fake-llm:latest"
 

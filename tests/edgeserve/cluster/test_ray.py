@@ -7,7 +7,6 @@ kills a node.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import threading
 import time
@@ -29,7 +28,7 @@ from edgeserve.engine import Rung
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="no Ray: make test-cluster installs it"),
+    pytest.mark.boxes("Ray"),
     # Ray leaves sockets and files to the end of the process.
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),

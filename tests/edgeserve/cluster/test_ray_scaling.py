@@ -7,7 +7,6 @@ minute, so each of these tests takes about one.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +23,7 @@ from edgeserve.memory.pressure import Level
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="no Ray: make test-cluster installs it"),
+    pytest.mark.boxes("Ray"),
     # Ray leaves sockets and files to the end of the process.
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),

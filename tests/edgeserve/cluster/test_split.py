@@ -18,7 +18,6 @@ from benchmarks.control_group import NotPermittedHere, group
 from support.server import Running, serving, until
 
 from edgeserve import assembly, config
-from edgeserve.engines.llama import rpc
 from edgeserve.models.folder import default_root
 from edgeserve.models.store import Store
 from edgeserve.system.probe import Probe
@@ -30,7 +29,7 @@ pytestmark = [
     pytest.mark.models,
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(rpc.plugin() is None, reason="llama.cpp without RPC: make test-cluster installs it"),
+    pytest.mark.boxes("llama.cpp's RPC"),
 ]
 MODEL = "smollm2-135m-instruct"
 LAYERS = 30
