@@ -56,7 +56,7 @@ OF_A_NAMESPACE = (
     *(one.format(capabilities="") for one in OF_THE_SYSTEM),
     "ProtectHome=read-only",
 )
-"""Those that a user's manager can set where the system lets everybody make namespaces of users."""
+"""Limits that a user's manager can set where the system lets everybody make namespaces of users."""
 
 
 def service_unit(plan: Plan) -> str:
