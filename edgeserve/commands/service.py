@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import sys
+from dataclasses import replace
 
 from edgeserve.commands import Call
 from edgeserve.errors import ConfigError
@@ -23,6 +24,7 @@ def install(call: Call) -> int:
     plan = make_plan(
         config, readings, whose=whose, user=args.run_as or "", socket=args.socket, environ=call.environ
     )  # fmt: skip
+    plan = replace(plan, namespaces=manager.has_namespaces())
     files = texts(plan, log_of(whose, call.environ))
     if args.shown:
         for name, text in files.items():
@@ -30,6 +32,9 @@ def install(call: Call) -> int:
         return 0
     if not args.no_start:
         manager.require()
+    if whose == "user":  # a service whose home is read-only cannot make them
+        for folder in plan.writable:
+            folder.mkdir(parents=True, exist_ok=True)
     for path in manager.write(files):
         print(f"wrote {path}")
     if args.no_start:

@@ -72,6 +72,16 @@ class Manager:
         if self.platform != "darwin" and not self.booted:
             raise EdgeserveError("systemd does not run this machine; --print shows the unit for another one")
 
+    def has_namespaces(self) -> bool:
+        """Whether the manager of this user can hide files and drop capabilities. It is tried, on a program that ends.
+
+        Some systems let only root make the namespace of users that this takes.
+        """
+        if self.platform == "darwin" or self.whose == "system" or not self.booted:
+            return False
+        limits = (f"--property={one}" for one in (*unit.OF_A_NAMESPACE, "PrivateDevices=yes"))
+        return self.run(["systemd-run", "--user", "--quiet", "--wait", "--collect", *limits, "true"]).returncode == 0
+
     def write(self, files: Mapping[str, bytes]) -> Iterator[str]:
         """Write the files; yields each path. Raises ConfigError for a file that is another's, and OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -39,6 +39,7 @@ class Plan:
         devices     groups of device nodes, of GPUs
         low_port    whether the server opens a port below 1024
         stop_seconds  longest end of the server
+        namespaces  whether the manager of the user can hide files and drop capabilities (``Manager.has_namespaces``)
     """
 
     whose: Whose
@@ -52,6 +53,7 @@ class Plan:
     devices: tuple[str, ...] = ()
     low_port: bool = False
     stop_seconds: int = 60
+    namespaces: bool = False
 
 
 def make_plan(

@@ -47,8 +47,16 @@ OF_THE_SYSTEM = (
     "ProtectKernelModules=yes",
     "ProtectKernelTunables=yes",
     "PrivateTmp=yes",
+    "PrivateMounts=yes",
     "RemoveIPC=yes",
 )
+"""Limits that take rights, or a namespace of users in which the manager of a user has them."""
+OF_A_NAMESPACE = (
+    "PrivateUsers=yes",
+    *(one.format(capabilities="") for one in OF_THE_SYSTEM),
+    "ProtectHome=read-only",
+)
+"""Limits that a user's manager can set where the system lets everybody make namespaces of users."""
 
 
 def service_unit(plan: Plan) -> str:
@@ -80,7 +88,7 @@ def service_unit(plan: Plan) -> str:
             "OOMPolicy=continue",
             *([f"MemoryMax={plan.memory_max}"] if plan.memory_max else []),
             *(f"Environment={quoted(f'{name}={value}')}" for name, value in plan.environment.items()),
-            *(_of_the_system(plan) if plan.whose == "system" else ["EnvironmentFile=-%E/edgeserve/environment"]),
+            *(_of_the_system(plan) if plan.whose == "system" else _of_a_user(plan)),
             *WITHOUT_RIGHTS,
             # Drivers of GPUs compile code while they run.
             *([] if plan.devices else ["MemoryDenyWriteExecute=yes"]),
@@ -91,7 +99,7 @@ def service_unit(plan: Plan) -> str:
 
 
 def _of_the_system(plan: Plan) -> Iterator[str]:
-    """Lines that only the manager of the system can obey."""
+    """Lines for the manager of the system."""
     capabilities = "CAP_NET_BIND_SERVICE" if plan.low_port else ""
     yield "EnvironmentFile=-/etc/edgeserve/environment"
     yield "LoadCredential=api_key:edgeserve.api_key"
@@ -106,12 +114,25 @@ def _of_the_system(plan: Plan) -> Iterator[str]:
     if not plan.low_port:  # a capability would have to hold outside of the namespace of users
         yield "PrivateUsers=yes"
     yield f"ProtectHome={'read-only' if plan.homes else 'yes'}"
-    yield from (f"ReadWritePaths={quoted(f'-{one}')}" for one in plan.writable)
+    yield from _writable(plan)
     if plan.devices:
         yield "DevicePolicy=closed"
         yield from (f"DeviceAllow={one} rw" for one in plan.devices)
     else:
         yield "PrivateDevices=yes"
+
+
+def _of_a_user(plan: Plan) -> Iterator[str]:
+    """Lines for the manager of a user, which cannot choose single devices."""
+    yield "EnvironmentFile=-%E/edgeserve/environment"
+    if plan.namespaces:
+        yield from OF_A_NAMESPACE
+        yield from _writable(plan)
+        yield from [] if plan.devices else ["PrivateDevices=yes"]
+
+
+def _writable(plan: Plan) -> Iterator[str]:
+    return (f"ReadWritePaths={quoted(f'-{one}')}" for one in plan.writable)
 
 
 def socket_unit(plan: Plan) -> str:

@@ -34,6 +34,7 @@ def test_files_are_written_told_and_removed(home: dict[str, str], capsys: pytest
     assert run("service", "install", "--user", "--no-start", environ=home) == 0
     assert capsys.readouterr().out == f"wrote {folder / 'edgeserve.service'}\n"
     assert (folder / "edgeserve.service").read_text().startswith("# Written by `edgeserve service install`")
+    assert (Path(home["HOME"]) / ".local/share/edgeserve").is_dir(), "a service whose home is read-only cannot make it"
 
 
 def test_a_user_cannot_run_as_another(home: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cases import each
 
 from edgeserve.errors import ConfigError, EdgeserveError
 from edgeserve.service.launchd import LABEL
@@ -93,6 +94,25 @@ def test_a_refusal_is_told_in_the_words_of_systemd(tmp_path: Path, programs: Pro
     programs.answers["enable"] = (1, "")
     with pytest.raises(EdgeserveError, match=r"systemctl --user enable --now edgeserve\.service: refused"):
         install(manager(tmp_path, programs), PLAN)
+
+
+def test_namespaces_of_users_are_tried_on_a_program_that_ends(tmp_path: Path, programs: Programs) -> None:
+    one = manager(tmp_path, programs)
+    assert one.has_namespaces()
+    (asked,) = programs.asked
+    assert asked.startswith("systemd-run --user --quiet --wait --collect --property=PrivateUsers=yes ")
+    assert "--property=CapabilityBoundingSet= " in asked
+    assert asked.endswith(" true")
+    programs.answers["systemd-run"] = (226, "")
+    assert not one.has_namespaces()
+
+
+@each("more", [{"whose": "system"}, {"platform": "darwin"}, {"booted": False}])
+def test_namespaces_of_users_are_asked_of_a_users_systemd_alone(
+    tmp_path: Path, programs: Programs, more: dict[str, Any]
+) -> None:
+    assert not manager(tmp_path, programs, **more).has_namespaces()
+    assert programs.asked == []
 
 
 def test_a_machine_without_systemd(tmp_path: Path, programs: Programs) -> None:
