@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import zlib
 from collections.abc import Callable
 
@@ -12,6 +11,7 @@ from edgeserve.api import failures
 from edgeserve.api.limits import HOLD
 from edgeserve.api.origin import values
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.residency.aside import Aside
 from edgeserve.units import MB
 
 CODINGS = ("gzip", "x-gzip", "deflate")
@@ -23,6 +23,8 @@ RATIO = 100
 """Times its size that a body may inflate to, beyond the first ``FREE`` bytes. Text shrinks to a tenth, no further."""
 FREE = MB
 REPLACED = (b"content-encoding", b"content-length")
+INFLATES = Aside("the inflating of bodies", threads=2, most=1 << 16, rest=0.5)
+"""Clients take turns, piece by piece. No body under way is refused: each has one piece here at a time."""
 
 
 class Inflate:
@@ -76,7 +78,7 @@ class Inflated:
                     return message
                 self._rest, self._more = message.get("body", b""), message.get("more_body", False)
                 self._came += len(self._rest)
-            data = await asyncio.to_thread(self._inflate) if self._rest or self._full else b""
+            data = await INFLATES.run(self._inflate) if self._rest or self._full else b""
             self._count(len(data))
             self._ended = not (self._more or self._rest or self._full)
             if self._ended and not self._inflater.eof:

@@ -23,6 +23,7 @@ from edgeserve.api.presence import watching
 from edgeserve.clients import client_of
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
 from edgeserve.jobs import Job
+from edgeserve.residency.aside import Aside
 from edgeserve.residency.lease import Lease
 from edgeserve.residency.mailbox import Kept
 from edgeserve.residency.pool import Pool
@@ -36,6 +37,8 @@ SENT_BYTES = 64 << 10
 """Bytes of a whole answer in one message to the connection."""
 PING_SECONDS = 5.0
 """Seconds without an event after which a client is told that its answer is under way."""
+RENDERS = Aside("the writing of answers", threads=4, most=1 << 16, rest=0.5)
+"""Clients take turns, so that one with many long answers holds up nobody else. No answer under way is refused."""
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -45,8 +48,8 @@ class Renderer(Protocol):
     stream: bool
     media_type: str
 
-    def feed(self, index: int, event: messages.Event) -> bytes:
-        """The bytes that an event of request number ``index`` adds, possibly none."""
+    def feed(self, index: int, event: messages.Event) -> bytes | Iterator[bytes]:
+        """The bytes that an event of request number ``index`` adds, possibly none; or their parts."""
         ...
 
     def end(self) -> bytes | Iterator[bytes]:
@@ -135,12 +138,8 @@ async def _folded(
     ``kept`` counts the bytes of an answer that is kept: those of its events. The renderer of a whole answer may make
     more of them, which count instead.
     """
-    renderer, threaded = call.renderer, call.threaded
+    renderer, steps = call.renderer, _Steps(threaded=call.threaded)
     keep = kept.add if kept is not None else _ignored
-
-    async def run(step: Callable[..., T], *values: Any) -> T:
-        return await asyncio.to_thread(step, *values) if threaded else step(*values)
-
     try:
         async with contextlib.aclosing(events):
             whole: tuple[int, messages.Event] | None = first
@@ -148,18 +147,46 @@ async def _folded(
                 if not isinstance(whole[1], messages.LoosenedEvent):  # of a further request, as the first has told
                     counted = weigh(whole[1])
                     keep(counted)
-                    for pair in _cut(threaded, whole):
-                        made = await run(renderer.feed, *pair)
-                        if not renderer.stream:
-                            keep(max(0, len(made) - counted))  # numbers as text take several times their bytes
-                        yield made
+                    for pair in _cut(call.threaded, whole):
+                        async with contextlib.aclosing(steps.parts(renderer.feed, *pair)) as parts:
+                            async for part in parts:
+                                if not renderer.stream:  # numbers as text take several times their bytes
+                                    more = len(part) - counted
+                                    keep(max(0, more))
+                                    counted = max(0, -more)
+                                yield part
                 whole = await anext(events, None)
-            last = await run(renderer.end)
-            parts = iter((last,)) if isinstance(last, bytes) else last
-            while (part := await run(next, parts, None)) is not None:
-                yield part
+            async with contextlib.aclosing(steps.parts(renderer.end)) as parts:
+                async for part in parts:
+                    yield part
     finally:
-        await run(call.close)
+        await steps.close(call.close)
+
+
+class _Steps:
+    """The steps of a renderer: on a thread where it computes."""
+
+    def __init__(self, *, threaded: bool) -> None:
+        self._threaded = threaded
+
+    async def parts(self, step: Callable[..., bytes | Iterator[bytes]], *values: Any) -> AsyncGenerator[bytes, None]:
+        """The bytes of a step, or its parts, each made as it is asked for."""
+        made = await self._run(step, *values)
+        if isinstance(made, bytes):
+            yield made
+        else:
+            while (part := await self._run(next, made, None)) is not None:
+                yield part
+
+    async def close(self, last: Callable[[], None]) -> None:
+        """The last step. It waits for no turn, so that nothing refuses it."""
+        if self._threaded:
+            await asyncio.to_thread(last)
+        else:
+            last()
+
+    async def _run(self, step: Callable[..., T], *values: Any) -> T:
+        return await RENDERS.run(step, *values) if self._threaded else step(*values)
 
 
 def _ignored(size: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -48,13 +49,16 @@ class Aside:
     work of one client never holds all threads.
     While ``most`` pieces wait, work of the client with the most gives its place to one with fewer, and other work is
     refused with Busy.
+    A thread stays for ``rest`` seconds after its work: to start one takes longer than many a short piece.
     """
 
-    def __init__(self, name: str, threads: int, most: int = 64) -> None:
-        self._name, self._threads, self._most = name, threads, most
+    def __init__(self, name: str, threads: int, most: int = 64, rest: float = 0.0) -> None:
+        self._name, self._threads, self._most, self._rest = name, threads, most, rest
         self._lock = threading.Lock()
         self._waiting: Rounds[Task] = Rounds()
-        self._running = 0
+        self._running = self._resting = 0
+        self._handed: queue.SimpleQueue[Task] = queue.SimpleQueue()
+        """Tasks for resting threads."""
 
     async def run(self, work: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
         """Do ``work``; return or raise its result. Work that is cancelled while it waits never begins."""
@@ -105,7 +109,18 @@ class Aside:
         return Busy(text, retry_after=2)
 
     def _begins(self, task: Task) -> bool:
-        """True when a new thread does the task. Raises Busy when the system gives no thread and none runs."""
+        """True when a thread does the task. Raises Busy when the system gives no thread and none runs."""
+        if self._resting:
+            self._resting -= 1
+            self._handed.put(task)
+        elif not self._starts(task):
+            return False
+        self._running += 1
+        self._waiting.begin(task)
+        return True
+
+    def _starts(self, task: Task) -> bool:
+        """True when a new thread does the task. Raises Busy as ``_begins``."""
         # A daemon: a look-up that hangs must not hold up the end of the process.
         thread = threading.Thread(target=self._work, args=[task], name=f"edgeserve {self._name}", daemon=True)
         try:
@@ -114,8 +129,6 @@ class Aside:
             if not self._running:
                 raise Busy(f"no thread can be started for {self._name}: {error}; try again", retry_after=2) from error
             return False
-        self._running += 1
-        self._waiting.begin(task)
         return True
 
     def _next(self, done: Task) -> Task | None:
@@ -124,7 +137,22 @@ class Aside:
             self._running -= 1
             if (task := self._waiting.take(idle=self._running == self._threads)) is not None:
                 self._running += 1
-            return task
+            elif self._rest:
+                self._resting += 1
+        return task or self._rested()
+
+    def _rested(self) -> Task | None:
+        """The task that a resting thread gets; None when none came."""
+        if not self._rest:
+            return None
+        try:
+            return self._handed.get(timeout=self._rest)
+        except queue.Empty:
+            with self._lock:
+                if self._handed.empty():
+                    self._resting -= 1
+                    return None
+                return self._handed.get()  # it came as the time was up
 
     def _work(self, task: Task | None) -> None:
         while task is not None:

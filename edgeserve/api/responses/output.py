@@ -35,9 +35,10 @@ class Events:
 
 
 class Output:
-    """All items so far. Each method returns the events of what it does. ``items`` are whole after ``close``.
+    """All items so far. Each method writes the events of what it does as they are asked for.
 
-    The log probabilities of a message are a ``Fragment``: as values they would take five times its memory.
+    ``items`` are whole after ``closing``. The log probabilities of a message are a ``Fragment``: as values they would
+    take five times its memory.
     """
 
     def __init__(self, events: Events) -> None:
@@ -49,24 +50,24 @@ class Output:
         self._logprobs: list[str] = []
         """JSON text of each token."""
 
-    def say(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> bytes:
+    def say(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> Iterator[bytes]:
         """Add text to a message."""
-        events = self._open("message")
+        yield from self._open("message")
         self._texts.append(text)
         logged = _logged(logprobs)
         self._logprobs += logged
         fields = {"delta": text, "logprobs": _listed(logged)}
-        return events + self._tell("response.output_text.delta", fields, long=bool(logged))
+        yield self._tell("response.output_text.delta", fields, long=bool(logged))
 
-    def think(self, text: str) -> bytes:
+    def think(self, text: str) -> Iterator[bytes]:
         """Add text to thoughts."""
-        events = self._open("reasoning")
+        yield from self._open("reasoning")
         self._texts.append(text)
-        return events + self._tell("response.reasoning_text.delta", {"delta": text})
+        yield self._tell("response.reasoning_text.delta", {"delta": text})
 
-    def call(self, call: ToolCall) -> bytes:
+    def call(self, call: ToolCall) -> Iterator[bytes]:
         """Add a whole call."""
-        events = self.close()
+        yield from self.closing()
         item: Json = {
             "id": _name("fc"),
             "type": "function_call",
@@ -76,17 +77,13 @@ class Output:
             "status": "in_progress",
         }
         self.items.append(item)
-        events += self._item("added", item)
+        events = self._item("added", item)
         place = {"item_id": item["id"], "output_index": len(self.items) - 1}
         events += self._events.write("response.function_call_arguments.delta", place | {"delta": call.arguments})
         told = {"name": call.name, "arguments": call.arguments}
         events += self._events.write("response.function_call_arguments.done", place | told)
         item |= {"arguments": call.arguments, "status": "completed"}
-        return events + self._item("done", item)
-
-    def close(self) -> bytes:
-        """End the item that still grows, if one does."""
-        return b"".join(self.closing())
+        yield events + self._item("done", item)
 
     def closing(self, status: str = "completed") -> Iterator[bytes]:
         """End the item that still grows, if one does: at once. Each event is written as it is asked for."""
@@ -108,11 +105,11 @@ class Output:
         yield self._tell("response.content_part.done", {"part": part}, long=True)
         yield self._item("done", self.items[-1], long=True)
 
-    def _open(self, kind: str) -> bytes:
+    def _open(self, kind: str) -> Iterator[bytes]:
         """Begin an item, unless one of this type grows already."""
         if self._kind == kind:
-            return b""
-        events = self.close()
+            return
+        yield from self.closing()
         self._kind = kind
         item: Json
         if kind == "message":
@@ -122,7 +119,7 @@ class Output:
             item = {"id": _name("rs"), "type": kind, "summary": [], "content": []}
             part = {"type": "reasoning_text", "text": ""}
         self.items.append(item)
-        return events + self._item("added", item) + self._tell("response.content_part.added", {"part": part})
+        yield self._item("added", item) + self._tell("response.content_part.added", {"part": part})
 
     def _item(self, what: str, item: Json, *, long: bool = False) -> bytes:
         fields = {"output_index": len(self.items) - 1, "item": item}

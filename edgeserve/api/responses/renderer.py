@@ -57,27 +57,27 @@ class ResponseAnswer:
             **told,
         }
 
-    def feed(self, index: int, event: Event) -> bytes:
-        opening = self._opening()
+    def feed(self, index: int, event: Event) -> Iterator[bytes]:
+        if not self._begun:
+            yield self._opening()
         match event:
             case TokenEvent():
-                return opening + self._text(event)
+                yield from self._text(event)
             case ReasoningEvent():
                 self._forget()
-                return opening + self._output.think(event.text)
+                yield from self._output.think(event.text)
             case ToolCallEvent():
                 self._forget()
-                return opening + self._output.call(event.call)
+                yield from self._output.call(event.call)
             case FinishEvent():
                 self._finish = event
-        return opening
 
     def end(self) -> Iterator[bytes]:
         finish, output = self._finish, self._output
         status = "incomplete" if finish and finish.reason == "length" else "completed"
         yield self._opening()
         if status == "completed" and not any(one["type"] != "reasoning" for one in output.items):
-            yield output.say(self._blank, self._blank_logprobs)
+            yield from output.say(self._blank, self._blank_logprobs)
         yield from output.closing(status)
         self._response |= {"status": status, "output": output.items, "usage": _usage(finish)}
         self._response["completed_at"] = int(time.time()) if status == "completed" else None
@@ -96,17 +96,14 @@ class ResponseAnswer:
         self._response |= {"status": "failed", "error": failed, "output": self._output.items}
         return events + self._lifecycle("failed")
 
-    def _text(self, event: TokenEvent) -> bytes:
-        if self._said:
-            return self._output.say(event.text, event.logprobs)
-        self._blank += event.text
-        self._blank_logprobs += event.logprobs
-        if not self._blank or self._blank.isspace():
-            return b""
-        said = self._output.say(self._blank, self._blank_logprobs)
-        self._forget()
-        self._said = True
-        return said
+    def _text(self, event: TokenEvent) -> Iterator[bytes]:
+        text, logprobs = self._blank + event.text, self._blank_logprobs + event.logprobs
+        if not self._said and (not text or text.isspace()):
+            self._blank, self._blank_logprobs = text, logprobs
+        else:
+            self._forget()
+            self._said = True
+            yield from self._output.say(text, logprobs)
 
     def _forget(self) -> None:
         """The next text begins a message."""

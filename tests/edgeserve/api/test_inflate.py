@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gzip
 import json
 import random
@@ -16,8 +17,10 @@ import pytest
 from support.cases import each
 from support.server import fake_pool, serving
 
+from edgeserve import clients
 from edgeserve.api import inflate
 from edgeserve.api.inflate import FREE, PIECE, RATIO, Inflated
+from edgeserve.clients import Client
 from edgeserve.errors import InvalidRequest, TooLarge
 
 MB = 1 << 20
@@ -82,6 +85,40 @@ def test_inflating_takes_no_time_of_the_event_loop(monkeypatch: pytest.MonkeyPat
     asyncio.run(inflated(gzip.compress(NOISE)))
     assert threads
     assert threading.main_thread() not in threads
+
+
+def test_bodies_of_one_client_hold_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They used to share few threads with all other short work, without turns."""
+    made, go_on = zlib.decompressobj, threading.Event()
+
+    class Slow:
+        def __init__(self, *given: int) -> None:
+            self._inner = made(*given)
+
+        def decompress(self, *given: Any) -> bytes:
+            assert clients.current.get().address != "ada" or go_on.wait(60)
+            return self._inner.decompress(*given)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+    def ask(client: str) -> asyncio.Task[list[bytes]]:
+        context = contextvars.copy_context()
+        context.run(clients.current.set, Client(address=client))
+        return asyncio.get_running_loop().create_task(inflated(gzip.compress(QUESTION)), context=context)
+
+    async def run() -> None:
+        try:
+            adas = [ask("ada") for _ in range(50)]
+            await asyncio.sleep(0)
+            assert await asyncio.wait_for(ask("bob"), 20) == [QUESTION]
+            assert not any(one.done() for one in adas)
+        finally:
+            go_on.set()
+        assert await asyncio.gather(*adas) == [[QUESTION]] * 50
+
+    monkeypatch.setattr(inflate.zlib, "decompressobj", Slow)
+    asyncio.run(run())
 
 
 @each(

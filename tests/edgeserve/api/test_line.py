@@ -14,10 +14,12 @@ from typing import Any
 import httpx
 import pytest
 from support.gates import engine_of
-from support.server import Running, fake_pool, serving, until
+from support.server import Running, build, fake_pool, serving, until
 
+from edgeserve import clients
 from edgeserve.api import line
 from edgeserve.api.line import pinged
+from edgeserve.api.openai.embeddings import EmbeddingList
 from edgeserve.errors import EngineFailure
 from edgeserve.residency.mailbox import LARGEST, Deliveries, Kept
 from edgeserve.residency.weight import LOGPROB_BYTES
@@ -243,3 +245,39 @@ def test_the_parts_end_with_their_reader_and_their_error_is_its_own() -> None:
         assert ended == [None, failure]
 
     asyncio.run(reads())
+
+
+def test_long_answers_of_one_client_hold_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A renderer that computes used to share few threads with all others, without turns."""
+    began, go_on, feed = threading.Semaphore(0), threading.Event(), EmbeddingList.feed
+
+    def slow(self: EmbeddingList, index: int, event: Any) -> bytes:
+        if clients.current.get().address == "192.0.2.1":
+            began.release()
+            assert go_on.wait(60)
+        return feed(self, index, event)
+
+    monkeypatch.setattr(EmbeddingList, "feed", slow)
+    pool = fake_pool(["embedding"], queue_limit=60)
+    app = build(pool)
+
+    async def ask(address: str) -> int:
+        transport = httpx.ASGITransport(app, client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as one:
+            return (await one.post("/v1/embeddings", json={"input": "one two"}, timeout=60)).status_code
+
+    async def run() -> None:
+        thread = asyncio.to_thread(lambda: all(began.acquire(timeout=60) for _ in range(4)))
+        waiting = asyncio.create_task(thread)
+        await asyncio.sleep(0)
+        adas = [asyncio.create_task(ask("192.0.2.1")) for _ in range(50)]
+        assert await waiting
+        bob = asyncio.create_task(ask("192.0.2.2"))
+        await asyncio.wait([bob], timeout=20)
+        ended = [one.done() for one in (bob, *adas)]
+        go_on.set()
+        assert set(await asyncio.gather(bob, *adas)) == {200}
+        await pool.stop()
+        assert ended == [True] + [False] * 50
+
+    asyncio.run(run())

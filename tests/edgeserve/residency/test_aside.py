@@ -226,3 +226,23 @@ def test_no_more_than_the_threads_and_the_spare_one_work_at_once() -> None:
         assert most <= 3
 
     asyncio.run(run())
+
+
+def test_a_thread_that_rests_takes_the_next_piece_and_ends_when_none_comes() -> None:
+    """To start a thread takes longer than many a short piece: bodies and answers come in thousands of them."""
+
+    async def run() -> None:
+        slow = Aside("short work", threads=2, rest=20)
+        threads = {await slow.run(threading.current_thread) for _ in range(50)}
+        assert len(threads) <= 3, "two and the spare one"
+        with held() as event:
+            tasks = [ask(slow, name, lambda: event.wait(20)) for name in ("ada", "ada", "bob")]
+            await asyncio.sleep(0)
+        assert all(await asyncio.gather(*tasks)), "beside a resting thread others begin"
+        brief = Aside("brief work", threads=2, rest=0.001)
+        for _ in range(20):
+            thread = await brief.run(threading.current_thread)
+            await asyncio.to_thread(thread.join, 20)
+            assert not thread.is_alive()
+
+    asyncio.run(run())

@@ -6,9 +6,20 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from support.cases import each
+
 from edgeserve.api.responses.renderer import ResponseAnswer
 from edgeserve.errors import EngineFailure
-from edgeserve.messages import Candidate, FinishEvent, TokenEvent, TokenLogprob
+from edgeserve.messages import (
+    Candidate,
+    Event,
+    FinishEvent,
+    ReasoningEvent,
+    TokenEvent,
+    TokenLogprob,
+    ToolCall,
+    ToolCallEvent,
+)
 
 TOKENS = 40
 
@@ -19,6 +30,11 @@ def token(number: int) -> TokenEvent:
     return TokenEvent(f" 語{number}", logprobs=(own,))
 
 
+def fed(answer: ResponseAnswer, *events: Event) -> list[bytes]:
+    """The parts that the events add."""
+    return [part for event in events for part in answer.feed(0, event)]
+
+
 def told(parts: Iterator[bytes] | list[bytes]) -> list[dict[str, Any]]:
     lines = b"".join(parts).decode().splitlines()
     return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
@@ -27,7 +43,7 @@ def told(parts: Iterator[bytes] | list[bytes]) -> list[dict[str, Any]]:
 def test_the_end_of_a_stream_comes_in_parts_of_one_event() -> None:
     """One text of all events would be four times as large, and wait for a reader that may be slow."""
     answer = ResponseAnswer("llm", {}, stream=True, keep=None)
-    deltas = told([answer.feed(0, token(number)) for number in range(TOKENS)])
+    deltas = told(fed(answer, *map(token, range(TOKENS))))
     logged = [one for event in deltas for one in event.get("logprobs", ())]
     parts = list(answer.end())
     assert max(part.count(b"event: ") for part in parts) == 1
@@ -38,12 +54,28 @@ def test_the_end_of_a_stream_comes_in_parts_of_one_event() -> None:
     assert last["response"]["output"][0]["status"] == "completed"
 
 
+@each("following", [ToolCallEvent(ToolCall("f", "{}")), ReasoningEvent("hm")])
+def test_the_end_of_a_message_within_a_stream_comes_in_parts_of_one_event(following: Event) -> None:
+    """A call behind 8,000 tokens with log probabilities came in one text of 37 MB."""
+    answer = ResponseAnswer("llm", {}, stream=True, keep=None)
+    fed(answer, *map(token, range(TOKENS)))
+    parts = answer.feed(0, following)
+    ended = [next(parts) for _ in range(3)]
+    assert [part.count(b"event: ") for part in ended] == [1, 1, 1]
+    said, part, item = told(ended)
+    assert len(said["logprobs"]) == TOKENS
+    assert said["logprobs"] == part["part"]["logprobs"] == item["item"]["content"][0]["logprobs"]
+    rest = list(parts)
+    assert max(map(len, rest)) < min(map(len, ended)), "what follows is written apart"
+    numbers = [one["sequence_number"] for one in (said, part, item, *told(rest))]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
 def test_a_whole_response_and_a_failed_one_hold_the_same_log_probabilities() -> None:
     whole, failed = (ResponseAnswer("llm", {}, stream=stream, keep=None) for stream in (False, True))
     for answer in (whole, failed):
-        for number in range(TOKENS):
-            answer.feed(0, token(number))
-    whole.feed(0, FinishEvent("length", 1, TOKENS))
+        fed(answer, *map(token, range(TOKENS)))
+    fed(whole, FinishEvent("length", 1, TOKENS))
     response = json.loads(b"".join(whole.end()))
     (last,) = told([failed.fail(EngineFailure("the runtime fell over"))])
     assert (response["status"], last["response"]["status"]) == ("incomplete", "failed")
@@ -61,5 +93,5 @@ def test_a_kept_response_is_the_one_that_is_told() -> None:
         return True
 
     answer = ResponseAnswer("llm", {}, stream=True, keep=keep)
-    answer.feed(0, token(1))
+    fed(answer, token(1))
     assert told(answer.end())[-1]["response"] == json.loads(kept[0])
