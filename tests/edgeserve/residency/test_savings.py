@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.contract import ask
 from support.gates import CountingGovernor, Held, Mailbox, engine_of, run
-from support.server import serving, small_pool
+from support.server import serving, small_pool, until
 
 from edgeserve.engine import Rung
 from edgeserve.residency.gate import Gate
@@ -19,7 +19,7 @@ def test_an_idle_engine_saves_what_it_can_do_without(gates: Callable[..., Gate])
     gate = gates(options={"prefix_cache_mb": 3})
     run(gate, ask("word"))
     assert gate.savings() == {"prefix_cache": 3 << 20}
-    assert gate.shed("prefix_cache", 3 << 20)
+    until(lambda: gate.shed("prefix_cache", 3 << 20))  # the answer's work ends a moment after the answer
     assert gate.savings() == {"prefix_cache": 0}
     assert gate.rung is Rung.HOT
 
