@@ -77,12 +77,17 @@ def measure(folder: Path, llm: str, rounds: int, pairs: Pairs) -> None:
         client.chat(PROMPT, TOKENS)
         for turn in (0, *missing):
             client.post("/admin/unload", {"model": "llm", "to": "warm"})
-            warm = 1000 * client.chat(f"{2 * turn}. {PROMPT}", TOKENS).first
-            hot = 1000 * client.chat(f"{2 * turn + 1}. {PROMPT}", TOKENS).first
+            warm, hot = (first_token(client, f"{2 * turn + one}. {PROMPT}") for one in range(2))
             told = f"{path.stem}, round {turn} of {rounds}: {hot:.0f} ms hot, {warm:.0f} from warm"
             print(told, file=sys.stderr, flush=True)
             if turn:
                 pairs.add(Pair(path.stem, KIND, "", turn, hot, warm, {GIGABYTES: size}))
+
+
+def first_token(client: Client, prompt: str) -> float:
+    """Milliseconds to the first token of a raw prompt: the hot model shares no chat template with its last prompt."""
+    body = {"model": "llm", "prompt": prompt, "max_tokens": TOKENS, "stream": True}
+    return 1000 * client.post("/v1/completions", body).first
 
 
 def table(found: Sequence[Climb]) -> str:
@@ -104,8 +109,8 @@ def table(found: Sequence[Climb]) -> str:
 
 def write(found: Sequence[Climb]) -> Path:
     body = [
-        "`python -m benchmarks.climb`: time to the first token over HTTP, the same short question each time behind a "
-        "number of its own. Before each first one `POST /admin/unload` brings the model to warm: weights mapped but "
+        "`python -m benchmarks.climb`: time to the first token over HTTP, the same short raw prompt each time behind a "
+        "number of its own, so that a hot model has no part of it. Before each first one `POST /admin/unload` brings the model to warm: weights mapped but "
         "not resident, no context. The page cache keeps the file. Medians.",
         table(found),
         "The way up makes the pages of the weights resident, on a thread for each core, and makes the context.",
