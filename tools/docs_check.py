@@ -4,17 +4,23 @@
     python tools/docs_check.py --links    links alone
 
 Blocks run in order, as written, in a temporary folder, with the command ``edgeserve`` of ``.venv`` on the path. A
-command that serves stays up for the blocks after it. ``<!-- not run: REASON -->`` above a block excuses it; the
-reason is printed. Ends with 1 when anything failed.
+command that serves stays up for the blocks after it. Words above a block change that:
+
+    <!-- alone -->            it has a home and a network of its own, and its servers end with it
+    <!-- not run: REASON -->  it does not run; the reason is printed
+
+The end tells how many blocks ran, and the reasons of the others. The exit code is 1 when anything failed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,9 +28,12 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from edgeserve.models.folder import default_root
 
 ROOT = Path(__file__).parent.parent
 FIRST = (ROOT / "README.md", ROOT / "docs/quickstart.md")
@@ -40,6 +49,12 @@ LOOK_EVERY = 0.2
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)[^)]*\)")
 FENCE = re.compile(r"^```(\w*)\s*$")
 EXCUSE = re.compile(r"<!-- not run: (.+) -->")
+ALONE = "<!-- alone -->"
+NETWORK = ("unshare", "--user", "--map-root-user", "--net")
+"""A network with nothing but a loopback device. Some systems let only root make one."""
+START = """ip link set lo up
+trap 'kill $(jobs -p) 2>/dev/null && wait || :' EXIT
+up() { until grep -q ' serves on ' server.log; do kill -0 $! || { cat server.log; exit 1; }; sleep 0.2; done; }"""
 SERVES = re.compile(r"(^|\s)(make serve|edgeserve serve)\b")
 LONG = re.compile(r"^make (test|bench|check|coverage)\b")
 """Targets with a run of their own: make only says what they would do."""
@@ -50,13 +65,17 @@ SETTINGS = "import os, pathlib; from edgeserve import config; config.load(os.env
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block: ``line`` is where its code begins; ``excuse`` says why it does not run, or is empty."""
+    """A fenced block: ``line`` is where its code begins; ``excuse`` says why it does not run, or is empty.
+
+    ``alone``: it has a home and a network of its own.
+    """
 
     page: Path
     line: int
     kind: str
     code: str
     excuse: str
+    alone: bool = False
 
     @property
     def place(self) -> str:
@@ -107,19 +126,20 @@ def blocks(page: Path) -> Iterator[Block]:
     """The fenced blocks of a page, in order."""
     kind: str | None = None
     kept: list[str] = []
-    start, excuse = 0, ""
+    start, excuse, alone = 0, "", False
     for number, line in enumerate(page.read_text(encoding="utf-8").split("\n"), 1):
         fence = FENCE.match(line)
         if fence and kind is None:
             kind, start, kept = fence[1], number + 1, []
         elif fence and kind is not None:
-            yield Block(page, start, kind, "\n".join(kept), excuse)
+            yield Block(page, start, kind, "\n".join(kept), excuse, alone)
             kind, excuse = None, ""
         elif kind is not None:
             kept.append(line)
         elif line.strip():
             found = EXCUSE.match(line.strip())
             excuse = found[1] if found else ""
+            alone = line.strip() == ALONE
 
 
 def scripts(code: str) -> Iterator[str]:
@@ -151,6 +171,8 @@ class Session:
         """Yields each failure of a block, with its place."""
         if block.excuse:
             print(f"{block.place}: not run: {block.excuse}")
+        elif block.alone:
+            yield from self._alone(block)
         elif block.kind == "sh":
             for script in scripts(block.code):
                 yield from self._script(block, script)
@@ -169,6 +191,21 @@ class Session:
         elif block.kind != "text":
             yield f"{block.place}: a block of the unknown kind {block.kind!r}; use sh, python, toml, json or text"
 
+    def _alone(self, block: Block) -> Iterator[str]:
+        """The block as one script. Nothing outside of its folder hears its servers or sees its files."""
+        if not own_network():
+            print(f"{block.place}: not run: this system lets users make no network of their own")
+            return
+        home = Path(tempfile.mkdtemp(dir=self._folder))
+        (home / ".venv").symlink_to(ROOT / ".venv")
+        data = home / ".local" / "share" / "edgeserve"  # keys and certificates lie beside the models
+        data.mkdir(parents=True)
+        (data / "models").symlink_to(default_root(os.environ))
+        lines = (f"{one} >server.log 2>&1 &\nup" if SERVES.search(one) else one for one in scripts(block.code))
+        own = {"HOME": str(home), "EDGESERVE_MODELS_DIR": str(data / "models")}
+        command = [*NETWORK, "bash", "-ec", "\n".join([START, *lines])]
+        yield from self._finish(block, block.code.split("\n")[0], command, home, own)
+
     def _script(self, block: Block, command: str) -> Iterator[str]:
         if SERVES.search(command):
             yield from self._serve(block, command)
@@ -177,13 +214,20 @@ class Session:
         else:
             yield from self._finish(block, command.split("\n")[0], ["bash", "-ec", command])
 
-    def _finish(self, block: Block, name: str, command: list[str], folder: Path | None = None) -> Iterator[str]:
+    def _finish(
+        self,
+        block: Block,
+        name: str,
+        command: list[str],
+        folder: Path | None = None,
+        own: Mapping[str, str] | None = None,
+    ) -> Iterator[str]:
         print(f"{block.place}: {name}", flush=True)
         try:
             ended = subprocess.run(  # noqa: S603 - what our own pages say
                 command,
                 cwd=folder or self._folder,
-                env=self._environ,
+                env={**self._environ, **(own or {})},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -226,6 +270,12 @@ class Session:
             self._server.wait(60)
 
 
+@functools.cache
+def own_network() -> bool:
+    """Whether this system lets everybody make a network of one's own."""
+    return bool(shutil.which(NETWORK[0])) and not subprocess.run([*NETWORK, "true"], check=False).returncode  # noqa: S603
+
+
 def port_taken() -> bool:
     try:
         with urllib.request.urlopen(HEALTH, timeout=2):
@@ -251,10 +301,19 @@ def run_blocks() -> list[str]:
     return failed
 
 
+def summary() -> Iterator[str]:
+    """The number of blocks that run, and the reasons of the others."""
+    found = [block for page in pages() for block in blocks(page)]
+    reasons = Counter(block.excuse for block in found if block.excuse)
+    yield f"{len(found) - reasons.total()} blocks run, {reasons.total()} do not:"
+    yield from (f"  {times} {reason}" for reason, times in reasons.most_common())
+
+
 def main(arguments: list[str]) -> int:
     failed = [one for page in pages() for one in dead_links(page)]
     if "--links" not in arguments:
         failed += run_blocks()
+        print("\n".join(summary()))
     for one in failed:
         print(one, file=sys.stderr)
     if failed:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from edgeserve.cli import make_parser
 
 PAGE = """# Title: `code` & more
 
@@ -90,6 +96,68 @@ def test_json_is_read(docs_check: ModuleType, page: Path, tmp_path: Path) -> Non
     assert list(docs_check.Session(tmp_path).run(good)) == []
     (fault,) = docs_check.Session(tmp_path).run(bad)
     assert "no JSON" in fault
+
+
+def test_a_block_alone_has_a_home_and_a_network_of_its_own(
+    docs_check: ModuleType, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not docs_check.own_network():
+        pytest.skip("this system lets users make no network of their own")
+    monkeypatch.setenv("EDGESERVE_MODELS_DIR", str(tmp_path / "of the tests" / "models"))
+    code = """[ "$HOME" = "$PWD" ]
+[ "$(ip -o link | wc -l)" = 1 ]
+touch "$(dirname "$EDGESERVE_MODELS_DIR")/keys.json"
+"""
+    page.write_text(f"<!-- alone -->\n```sh\n{code}```\n<!-- alone -->\n```sh\nexit 3\n```\n")
+    (tmp_path / "of the tests" / "models").mkdir(parents=True)
+    good, bad = docs_check.blocks(page)
+    session = docs_check.Session(tmp_path)
+    assert list(session.run(good)) == []
+    assert [path.name for path in (tmp_path / "of the tests").iterdir()] == ["models"], "no key of the block's"
+    (fault,) = session.run(bad)
+    assert "ended with 3" in fault
+
+
+def test_a_server_of_a_block_alone_ends_with_it(docs_check: ModuleType, page: Path, tmp_path: Path) -> None:
+    if not docs_check.own_network():
+        pytest.skip("this system lets users make no network of their own")
+    body = "echo it serves on x; echo $$ >pid; exec sleep 100"
+    page.write_text("<!-- alone -->\n```sh\nedgeserve serve\nkill -0 $(cat pid)\nmv pid ../pid\n```\n")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "edgeserve").write_text(f"#!/bin/sh\n{body}\n")
+    (tmp_path / "bin" / "edgeserve").chmod(0o755)
+    session = docs_check.Session(tmp_path)
+    session._environ["PATH"] = f"{tmp_path / 'bin'}:{session._environ['PATH']}"
+    assert [fault for block in docs_check.blocks(page) for fault in session.run(block)] == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_the_summary_counts_the_reasons(docs_check: ModuleType, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(docs_check, "pages", lambda: [page, page])
+    assert list(docs_check.summary()) == ["4 blocks run, 2 do not:", "  2 it takes too long"]
+
+
+def words_of(code: str) -> Iterator[list[str]]:
+    """The words of each `edgeserve` command of a script."""
+    lines = code.replace("\\\n", " ")
+    for words in re.findall(r"^(?:sudo )?(?:\w+=\S+ )*edgeserve (.+)$", lines, re.MULTILINE):
+        yield shlex.split(words, comments=True)
+
+
+def test_the_command_knows_all_that_the_pages_ask_of_it_where_it_does_not_run(docs_check: ModuleType) -> None:
+    excused = [
+        words
+        for page in docs_check.pages()
+        for block in docs_check.blocks(page)
+        if block.kind == "sh" and block.excuse
+        for words in words_of(block.code)
+    ]
+    assert len(excused) > 20
+    for words in excused:
+        make_parser().parse_args(words)
+    with pytest.raises(SystemExit):
+        make_parser().parse_args(["service", "instal"])
 
 
 def test_settings_are_read_by_the_reader(docs_check: ModuleType, page: Path, tmp_path: Path) -> None:
