@@ -110,8 +110,8 @@ def table(found: Sequence[Climb]) -> str:
 def write(found: Sequence[Climb]) -> Path:
     body = [
         "`python -m benchmarks.climb`: time to the first token over HTTP, the same short raw prompt each time behind a "
-        "number of its own, so that a hot model has no part of it. Before each first one `POST /admin/unload` brings the model to warm: weights mapped but "
-        "not resident, no context. The page cache keeps the file. Medians.",
+        "number of its own, so that a hot model has no part of it. Before each first one `POST /admin/unload` brings "
+        "the model to warm: weights mapped but not resident, no context. The page cache keeps the file. Medians.",
         table(found),
         "The way up makes the pages of the weights resident, on a thread for each core, and makes the context.",
     ]
