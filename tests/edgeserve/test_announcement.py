@@ -1,16 +1,52 @@
-"""Announcements in the network, on a stand-in for zeroconf."""
+"""Announcements in the network, on a stand-in for zeroconf, and on zeroconf in a network of the test's own."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import logging
+import shutil
+import subprocess
 import sys
 from types import ModuleType
 from typing import Any
 
 import pytest
+from support.sources import ROOT
 
 from edgeserve.announcement import KIND, Announcement, addresses
+
+NETWORK = ("unshare", "--user", "--map-root-user", "--net", "sh", "-ec")
+LOOPBACK = """ip link set lo up multicast on
+ip address add 192.0.2.7/32 dev lo
+ip route add 224.0.0.0/4 dev lo
+"""
+"""A network of a loopback device alone, which carries multicast."""
+WATCHER = """
+import asyncio
+from zeroconf import ServiceBrowser, Zeroconf
+from edgeserve.announcement import KIND, Announcement
+
+async def main():
+    changes, loop = asyncio.Queue(), asyncio.get_running_loop()
+
+    def changed(service_type, name, state_change, zeroconf):
+        loop.call_soon_threadsafe(changes.put_nowait, (name, state_change.name))
+
+    with Zeroconf() as network:
+        browser = ServiceBrowser(network, KIND, handlers=[changed])
+        announcement = Announcement("192.0.2.7", 10300)
+        await announcement.begin()
+        name, state = await changes.get()
+        found = await asyncio.to_thread(network.get_service_info, KIND, name, 30_000)
+        print(state, found.parsed_addresses(), found.port)
+        await announcement.end()
+        print((await changes.get())[1])
+        await asyncio.to_thread(browser.cancel)
+        await asyncio.to_thread(network.close)
+
+asyncio.run(main())
+"""
 
 
 class Network:
@@ -99,3 +135,16 @@ def test_a_machine_without_a_known_name(monkeypatch: pytest.MonkeyPatch, caplog:
     with caplog.at_level(logging.INFO):
         assert addresses("0.0.0.0") == []
     assert "does not know its own addresses: no name" in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("zeroconf") is None, reason="zeroconf is not installed (extra zeroconf)")
+def test_others_find_the_port_and_see_it_go() -> None:
+    """By the packets of the real zeroconf, none of which leaves this machine."""
+    if not shutil.which("unshare") or not shutil.which("ip"):
+        pytest.skip("there is no unshare or no ip, which make a network of the test's own")
+    if subprocess.run([*NETWORK, "true"], capture_output=True).returncode:
+        pytest.skip("this system lets users make no network of their own")
+    command = [*NETWORK, f'{LOOPBACK}exec "$0" -c "$1"', sys.executable, WATCHER]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert ended.stdout.splitlines() == ["Added ['192.0.2.7'] 10300", "Removed"], ended.stderr

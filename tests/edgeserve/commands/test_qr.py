@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import io
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -65,3 +67,18 @@ def test_without_segno(settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.setitem(sys.modules, "segno", None)
     assert run("qr", "--url", "https://box.lan") == 2
     assert "https://box.lan: a QR code needs the package segno: pip install 'edgeserve[qr]'" in told(capsys)[0]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("segno") is None, reason="segno is not installed (extra qr)")
+def test_the_code_is_drawn_by_segno(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Half blocks: two rows of modules a line, with a margin of four modules on each side."""
+    import segno
+
+    environ = {"EDGESERVE_API_KEY": "a/b+c", "EDGESERVE_PORT": "8080"}
+    assert run("qr", "--url", "https://box.lan", environ=environ) == 0
+    drawn = io.StringIO()
+    segno.make("https://box.lan/#key=a%2Fb%2Bc", error="m", micro=False).terminal(out=drawn, compact=True)
+    picture, _, rest = capsys.readouterr().out.partition("\nhttps://box.lan\n")
+    assert picture == drawn.getvalue().rstrip("\n")
+    assert len(picture.splitlines()) > 15
+    assert "The code holds the key" in rest
