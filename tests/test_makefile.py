@@ -210,6 +210,22 @@ def test_the_way_to_a_built_llama_cpp_is_told(builds: Place) -> None:
     )
 
 
+@pytest.mark.parametrize("named", ["llama-cpp-python", ":all:", "numpy,llama-cpp-python"])
+def test_a_built_llama_cpp_needs_no_compiler(place: Place, named: str) -> None:
+    place.venv('case "$*" in *"pip show"*) exit 1;; esac')
+    ended = place.run(PIP_ONLY_BINARY=named)
+    assert ended.returncode == 0, ended.stderr
+    assert "llama-cpp-python is not compiled: pip takes a built one" in ended.stderr
+    assert "built from source" not in ended.stderr
+
+
+def test_a_built_package_of_another_name_is_no_llama_cpp(place: Place) -> None:
+    place.venv()
+    ended = place.run(PIP_ONLY_BINARY="numpy")
+    assert ended.returncode == 1
+    assert "no C compiler is installed" in ended.stderr
+
+
 def test_changed_dependencies_are_installed(ready: Place) -> None:
     ready.run()
     (ready.root / "pyproject.toml").write_text("[project]\ndependencies = []\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -107,13 +108,34 @@ def test_doctor_runs_and_init_writes_settings(installed: Path, tmp_path: Path) -
     assert "This machine" in run(installed, "doctor", cwd=tmp_path)
 
 
-@pytest.fixture
-def address(installed: Path, tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def resolved(place: Path, wheel: Path) -> Path:
+    """The command where pip has installed the wheel and all that it names, from the index. Compiles nothing."""
+    venv.create(place / "whole", with_pip=True)
+    pip = (place / "whole/bin/python", "-m", "pip")
+    own = ROOT / ".venv" / "cache"  # tools/install.sh builds llama.cpp in there on some processors
+    cache = own if own.is_dir() else Path.home() / ".cache" / "pip"
+    settings = {"PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(cache))}
+    if "llama_cpp_python" not in run(*pip, "cache", "list", cwd=place, **settings):
+        pytest.skip(f"{settings['PIP_CACHE_DIR']} has no wheel of llama-cpp-python, which would take minutes to compile")
+    run(*pip, "install", "--quiet", wheel, cwd=place, **settings)
+    return place / "whole/bin/edgeserve"
+
+
+def test_pip_resolves_all_that_the_wheel_names(resolved: Path, tmp_path: Path) -> None:
+    run(resolved.parent / "python", "-m", "pip", "check", cwd=tmp_path)
+    with serving(resolved, tmp_path) as address:
+        assert httpx.get(f"{address}/v1/health", timeout=60).status_code == 200
+    assert "llama-cpp-python" in run(resolved, "doctor", cwd=tmp_path)
+
+
+@contextlib.contextmanager
+def serving(program: Path, folder: Path) -> Iterator[str]:
     """The address of a server without models."""
-    (tmp_path / "models.toml").write_text("")
-    command = [str(installed), "serve", "--port", "0"]
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    with subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, text=True) as server:
+    (folder / "models.toml").write_text("")
+    command = [str(program), "serve", "--port", "0"]
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    with subprocess.Popen(command, cwd=folder, env=environ, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout
             yield next(word for word in server.stdout.readline().split() if word.startswith("http://"))
@@ -122,6 +144,6 @@ def address(installed: Path, tmp_path: Path) -> Iterator[str]:
             server.wait(60)
 
 
-def test_it_serves(address: str) -> None:
-    health = httpx.get(f"{address}/v1/health", timeout=60)
-    assert health.status_code == 200
+def test_it_serves(installed: Path, tmp_path: Path) -> None:
+    with serving(installed, tmp_path) as address:
+        assert httpx.get(f"{address}/v1/health", timeout=60).status_code == 200

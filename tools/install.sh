@@ -9,7 +9,7 @@ venv=.venv
 log=$venv/install.log
 stamp=$venv/installed-$extra
 mlx_whisper="mlx-whisper>=0.4.2,<0.5"
-prebuilt=https://abetlen.github.io/llama-cpp-python/whl/cpu
+makers=https://abetlen.github.io/llama-cpp-python/whl/cpu
 key="$(cksum <pyproject.toml) $PWD"
 
 say() { printf '%s\n' "$*" >&2; }
@@ -46,7 +46,14 @@ find_python() {
         "(or name another one: make serve PYTHON=/path/to/python3.12)"
 }
 
+# Whether pip is told to take a llama.cpp that is built already.
+prebuilt() {
+    case ",${PIP_ONLY_BINARY:-}," in *,llama-cpp-python,* | *,:all:,*) return 0 ;; esac
+    return 1
+}
+
 need_compiler() {
+    if prebuilt; then return 0; fi
     # On a Mac without its developer tools, cc is there but only opens a window that offers them.
     if [ "$(uname -s)" = Darwin ] && ! xcode-select -p >/dev/null 2>&1; then missing="no developer tools are"
     elif ! have "${CC:-cc}" && ! have gcc && ! have clang; then missing="no C compiler is"
@@ -127,9 +134,10 @@ compilers_at_a_time() {
 
 announce_build() {
     if "$venv/bin/python" -m pip show --quiet llama-cpp-python 2>/dev/null; then return; fi
+    if prebuilt; then say "llama-cpp-python is not compiled: pip takes a built one. Log: $log"; return; fi
     say "llama-cpp-python is built from source on this machine: about 4 minutes on 2 cores. Log: $log"
     say "Its makers have built ones, which fit any processor and so may answer slower. To use those:" \
-        "PIP_EXTRA_INDEX_URL=$prebuilt PIP_ONLY_BINARY=llama-cpp-python make serve"
+        "PIP_EXTRA_INDEX_URL=$makers PIP_ONLY_BINARY=llama-cpp-python make serve"
     compilers_at_a_time
 }
 
