@@ -141,6 +141,8 @@ class Turns:
     def _finish(self, work: Work, error: Exception | None = None) -> bool:
         """End work and tell its reader. False when it had ended before."""
         told = explain(self._host.spec.name, error) if error is not None else work.cancelled
+        if error is not None:
+            error.__traceback__ = None  # its frames know the request, and the list of ends in which the error stands
         if not self._queue.end(work):
             return False
         try:

@@ -40,6 +40,13 @@ def test_every_pair_has_a_salt_of_its_own_that_names_neither(pairs: list[tuple[s
         assert len(made) in (0, 64)
 
 
+@given(TEXTS.filter(bool), some.integers(0, 12), some.integers(0, 12))
+def test_the_end_of_a_key_is_no_beginning_of_a_name(text: str, one: int, other: int) -> None:
+    """Else a client could choose a name with which its shorter key finds the conversations of a longer one."""
+    cuts = {(text[:at], text[at:]) for at in (one, other)}
+    assert len({salt(*cut) for cut in cuts}) == len(cuts)
+
+
 @each("name", [3, ["x"], {"a": 1}, True, "x" * 257])
 def test_anything_but_a_short_text_is_refused_by_name(name: object) -> None:
     with pytest.raises(InvalidRequest) as caught:

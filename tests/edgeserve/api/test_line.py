@@ -173,10 +173,11 @@ def test_a_client_that_leaves_the_queue_frees_its_place() -> None:
         for number, client in enumerate(clients):
             client.sendall(head % len(body) + body)
             until(lambda number=number: len(gate.work) == number + 1)
+        first = gate.work[0]
         assert running.client.post("/v1/chat", json={"prompt": "one too many"}).status_code == 503
         clients[1].close()
         until(lambda: len(gate.work) == 1)
-        held.callback(go.set)
+        assert gate.work == (first,), "the one that waited has gone"
         go.set()
         assert running.client.post("/v1/chat", json={"prompt": "on"}).json() == {"text": "on"}
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from support.gates import engine_of
+from support.gates import CountingGovernor, Held, engine_of, fake_spec
 from support.hosts import BATCH, PREPARING, Asked, HostContract
 from support.server import until
 
 from edgeserve.engine import Cancel, ModelSpec
+from edgeserve.engines.fake.chat import FakeBatchChat
 from edgeserve.errors import Busy, EngineFailure
+from edgeserve.hosts.abilities import Abilities
+from edgeserve.hosts.engine_host import EngineHost
+from edgeserve.hosts.loop import BatchLoop
+from edgeserve.hosts.runs import Ended, Runs
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.messages import AudioEvent, SpeakRequest
 from edgeserve.named import make_engine
+from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Pressure
 
 
@@ -88,3 +96,34 @@ class TestThreadHost(HostContract):
                 host.call(lambda: None)
         host.call(lambda: None).result(10)
         assert host.healthy
+
+
+def test_a_fault_of_the_server_in_a_round_ends_its_answers_and_nothing_else() -> None:
+    """A reader that was told nothing would wait for ever, and so would the requests behind it."""
+
+    class Faulty(BatchLoop):
+        faults = 1
+
+        def turn(self) -> list[Ended]:
+            if len(self.runs) == 2 and self.faults:
+                self.faults -= 1
+                raise KeyError("of the server itself")
+            return super().turn()
+
+    engine: Any = FakeBatchChat(fake_spec("llm", slots=2))
+    governor: Any = CountingGovernor()
+    loop = Faulty(engine, Runs(governor.check, time.monotonic))
+    gate = Gate(EngineHost(engine, Abilities.of(engine), loop, governor, idle_work=False), governor)
+    gate.preload()
+    held = Held(engine)
+    asked = [Asked(gate, "one two three")]
+    assert held.entered.wait(60)
+    asked.append(Asked(gate, "one two three"))  # which joins in the next round
+    held.go.set()
+    for one in asked:
+        with pytest.raises(EngineFailure, match="of the server itself"):
+            one.rest()
+    assert Asked(gate, "word").text() == "word"
+    assert governor.released == governor.reserved
+    assert gate.host.healthy
+    gate.stop()

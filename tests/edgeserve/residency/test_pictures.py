@@ -8,14 +8,16 @@ import dataclasses
 import gc
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.contract import ask
-from support.gates import Held, engine_of
+from support.gates import BATCHING_FAKES, FAKES, Held, engine_of
 from support.server import fake_pool, until
 
-from edgeserve.errors import EdgeserveError
+from edgeserve.errors import EdgeserveError, EngineFailure, InvalidRequest
 from edgeserve.messages import ChatRequest, ImagePart, LoosenedEvent, Message, PromptEvent, TextPart
+from edgeserve.residency import failure
 from edgeserve.residency.pictures import Pictures
 
 
@@ -112,6 +114,36 @@ def test_a_request_whose_client_leaves_gives_its_pictures_back_without_a_collect
         with contextlib.suppress(EdgeserveError):
             reading.result()
         del reading, lease
+        await asyncio.to_thread(until, lambda: memory() is None)
+        await pool.stop()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.usefixtures("no_collections")
+@pytest.mark.parametrize("fakes", [FAKES, BATCHING_FAKES], ids=["alone", "in a batch"])
+@pytest.mark.parametrize("error", [InvalidRequest("odd", param="prompt"), EngineFailure("broken"), ValueError("odd")])
+def test_a_request_that_fails_is_gone_without_a_collection(
+    monkeypatch: pytest.MonkeyPatch, fakes: Any, error: Exception
+) -> None:
+    """An idle server collects nothing: pictures and prompts of failed requests stayed for as long."""
+    monkeypatch.setattr(failure.log, "error", lambda *told, **more: None)  # the suite keeps records of errors
+
+    async def scene() -> None:
+        pool = fake_pool(["vision"], fakes=fakes)
+        gate = pool.gates["vision"]
+        await asyncio.to_thread(gate.preload)
+        failing, memory = watched("one two three")
+
+        def fail() -> None:
+            raise type(error)(*error.args)
+
+        engine_of(gate).on_work = fail
+        async with await pool.lease("vision") as lease:
+            with contextlib.suppress(EdgeserveError):
+                async for _ in lease.run(failing):
+                    pass
+        del failing, lease
         await asyncio.to_thread(until, lambda: memory() is None)
         await pool.stop()
 

@@ -21,8 +21,22 @@ from edgeserve.engines import whole_texts
 from edgeserve.engines.llama import model
 from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.context import Item
+from edgeserve.engines.llama.prepare import EARLY_FACTOR, Prepared, prepare_chat
+from edgeserve.engines.llama.template import ChatTemplate
 from edgeserve.errors import ContextOverflow, DoesNotFit, EdgeserveError, EngineFailure, InvalidRequest
-from edgeserve.messages import ChatRequest, EmbedRequest, FinishEvent, PromptEvent, Sampling
+from edgeserve.messages import (
+    ChatRequest,
+    EmbedRequest,
+    FinishEvent,
+    ImagePart,
+    Message,
+    PromptEvent,
+    Sampling,
+    TextPart,
+    Tool,
+    ToolCall,
+)
 
 pytestmark = pytest.mark.models
 GREEDY = Sampling(temperature=0.0)
@@ -350,3 +364,54 @@ def test_the_inputs_of_one_request_keep_no_other_request_waiting(make: MAKE) -> 
     with pytest.raises(InvalidRequest, match="the limit is 300000") as refused:
         engine.prepare(EmbedRequest((one,) * (most // 400 + 1)))
     assert refused.value.param == "input"
+
+
+def test_a_call_that_llama_cpp_would_abort_on_is_refused_before(make: MAKE) -> None:
+    engine = make()
+    context = batch_of(engine).context
+    for items, why in (((), "no token to decode"), (range(context.batch + 1), f"more than {context.batch} tokens")):
+        with pytest.raises(EngineFailure, match=why):
+            context.decode(Item(5, at, 0, False) for at in items)
+    assert answered(engine, PLAIN)
+    engine.close()
+    with pytest.raises(EngineFailure, match="the context is freed"):
+        context.decode([Item(5, 0, 0, True)])
+
+
+def prepared_by(engine: LlamaChat, request: ChatRequest, render: Callable[[], str], limit: int) -> Prepared:
+    """The request made ready for a context of ``limit`` tokens, its template rendered by ``render``."""
+    mapped = batch_of(engine).context.model
+    return prepare_chat(mapped, lambda: ChatTemplate(None, "", ""), request, render, limit)
+
+
+def never() -> str:
+    raise AssertionError("the template was rendered")
+
+
+@examples(40)
+@given(some.lists(some.integers(0, 9), min_size=5, max_size=5).filter(any))
+def test_a_conversation_too_long_for_any_template_is_refused_unrendered(shares: list[int]) -> None:
+    """By its characters, wherever they stand: in messages, arguments, or declarations of tools."""
+    engine, limit = _shared_engine(), 512
+    longest = batch_of(engine).context.model.tokenizer.longest
+    whole = EARLY_FACTOR * limit * longest + len(shares)
+    first, second, called, told, declared = ("x" * (whole * share // sum(shares)) for share in shares)
+    messages = (
+        Message("user", (TextPart(first), TextPart(second))),
+        Message("assistant", (), tool_calls=(ToolCall("f", called),)),
+    )
+    request = ChatRequest(messages=messages, tools=(Tool("f", told, declared),))
+    with pytest.raises(ContextOverflow):
+        prepared_by(engine, request, never, limit)
+
+
+@pytest.mark.parametrize("unit", ["a", "é", "!", " "])
+def test_a_word_that_a_splitter_could_not_bear_is_refused_beside_a_picture(make: MAKE, unit: str) -> None:
+    """The multimodal library cuts its text into tokens whole (docs/decisions/0007)."""
+    engine = make()
+    picture = Message("user", (ImagePart(bytes(3), size=(1, 1)), TextPart("what?")))
+    request = ChatRequest(messages=(picture,))
+    fits = prepared_by(engine, request, lambda: f"x{unit * 8000}x", 1 << 20)
+    assert fits.images == request.images
+    with pytest.raises(InvalidRequest, match="beside a picture, a word may have 8,191 characters"):
+        prepared_by(engine, request, lambda: f"x{unit * 8192}x", 1 << 20)
