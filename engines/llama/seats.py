@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from edgeserve.engine import Cancel
 from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache
 from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.slot import Slot
@@ -12,10 +13,46 @@ from edgeserve.engines.llama.swapper import Swapper
 
 
 class Seats:
-    """Chooses among the slots of a context. One thread at a time; one slot must be free."""
+    """Chooses among the slots of a context. One thread at a time; one slot must be free.
+
+    ``awaited``: answers that wait for a slot.
+    """
 
     def __init__(self, context: Context, slots: Sequence[Slot], saved: PrefixCache, swapper: Swapper) -> None:
         self._context, self._slots, self._saved, self._swapper = context, slots, saved, swapper
+        self.awaited = self._texts = 0
+
+    @property
+    def full(self) -> bool:
+        return all(slot.busy for slot in self._slots)
+
+    def until_free(self) -> Iterator[None]:
+        """Yield for each step to take until a slot is free for an answer. Texts give theirs back one by one."""
+        self.awaited += 1
+        try:
+            while self.full:
+                yield None
+        finally:
+            self.awaited -= 1
+
+    def until_turn(self, cancel: Cancel) -> Iterator[None]:
+        """As ``until_free`` for a text to embed, which lets answers go first, and waiting texts of other requests."""
+        others, self._texts = self._texts, self._texts + 1
+        try:
+            while not cancel.is_set() and (self.full or self.awaited or others):
+                others = 0  # they have looked behind this one by the next time
+                yield None
+        finally:
+            self._texts -= 1
+
+    def next_jobs(self) -> list[Slot]:
+        """The slots whose job is done in this step: all, but one beside answers, whose tokens wait for each.
+
+        In turns; while an answer waits for a slot, the oldest, which is free the soonest.
+        """
+        slots = [slot for slot in self._slots if slot.job is not None]
+        slots.sort(key=lambda one: one.used if self.awaited else one.stepped)
+        return slots[:1] if self.awaited or any(slot.waiting for slot in self._slots) else slots
 
     def choose(self, wanted: Sequence[int], salt: str) -> tuple[Slot, int]:
         """The free slot to use, filled with the longest known prefix of ``wanted``, and the length of that prefix."""
