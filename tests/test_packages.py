@@ -117,7 +117,9 @@ def resolved(place: Path, wheel: Path) -> Path:
     cache = own if own.is_dir() else Path.home() / ".cache" / "pip"
     settings = {"PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(cache))}
     if "llama_cpp_python" not in run(*pip, "cache", "list", cwd=place, **settings):
-        pytest.skip(f"{settings['PIP_CACHE_DIR']} has no wheel of llama-cpp-python, which would take minutes to compile")
+        pytest.skip(
+            f"{settings['PIP_CACHE_DIR']} has no wheel of llama-cpp-python, which would take minutes to compile"
+        )
     run(*pip, "install", "--quiet", wheel, cwd=place, **settings)
     return place / "whole/bin/edgeserve"
 
