@@ -123,7 +123,7 @@ def test_a_machine_without_systemd(tmp_path: Path, programs: Programs) -> None:
 
 
 def test_files_go_where_no_systemd_runs(tmp_path: Path, programs: Programs) -> None:
-    """Those of `install --no-start`, in a container."""
+    """The files of `install --no-start`, in a container."""
     one = manager(tmp_path, programs, booted=False)
     list(one.write(texts(PLAN, Path("/log"), "linux")))
     assert list(one.remove()) == [str(tmp_path / SERVICE)]
