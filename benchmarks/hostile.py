@@ -191,9 +191,8 @@ def main() -> int:
             server.get("/v1/health")  # the same process, and well
     model = Path(place.models.llm).stem
     draw(arguments.page, seen, record)
-    print(
-        report.write(arguments.page, "Guests while others attack", page(arguments.page, seen, record, answers, model))
-    )
+    title = f"Guests while others attack, with {model}"
+    print(report.write(arguments.page, title, page(arguments.page, seen, record, answers, model)))
     wrong = judged(seen, record, answers)
     print("\n".join([*map(" | ".join, guest_rows(seen)), *wrong]))
     return 1 if wrong else 0

@@ -3,22 +3,30 @@
     python -m benchmarks.startup [--runs 5]
 
 Two servers: one with no engine configured, one with all four (vision runs the language model with a small
-projector that is built here, since no vision model is among the starter models). Best and median of the runs.
+projector that is built here, since no vision model is among the starter models). The second one is also started by
+its first connection, as systemd does, where systemd-socket-activate is installed. Best and median of the runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
+import sys
 import tempfile
+import textwrap
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from benchmarks import report
 from benchmarks.device import Device, Models, prepare
-from benchmarks.process import Memory, serving
+from benchmarks.process import Memory, ServerProcess, free_port, running, serving
 
-TARGET_SECONDS, TARGET_MB = 1.5, 100.0
+TARGET_SECONDS, TARGET_MB, TARGET_ANSWER = 1.5, 100.0, 1.0
+ACTIVATE = "systemd-socket-activate"
+FOUR, FIRST = "all four engines", "started by a connection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,29 @@ def measure(device: Device, config: Path, runs: int) -> list[Start]:
             seconds = server.wait_healthy()
             starts.append(Start(seconds, server.memory()))
     return starts
+
+
+def measure_activation(device: Device, config: Path, runs: int) -> list[Start]:
+    """Seconds from the first connection to its answer, when nothing runs before it."""
+    starts = []
+    for _ in range(runs):
+        port = free_port()
+        passed = (word for name in device.environ for word in ("-E", name))
+        serve = [sys.executable, "-m", "edgeserve", "serve", "--config", str(config), "--log-level", "warning"]
+        with running([ACTIVATE, "-l", f"127.0.0.1:{port}", *passed, *serve], port, device.environ) as server:
+            _wait_listening(server)
+            begun = time.perf_counter()
+            server.get("/v1/health")
+            starts.append(Start(time.perf_counter() - begun, server.memory()))
+    return starts
+
+
+def _wait_listening(server: ServerProcess) -> None:
+    """A connection would start the server, so the socket is looked for from outside."""
+    while not psutil.Process(server.pid).net_connections("tcp"):
+        if server.process.poll() is not None:
+            raise RuntimeError(f"{ACTIVATE} ended with exit code {server.process.returncode}")
+        time.sleep(0.005)
 
 
 def rows(results: dict[str, list[Start]]) -> list[list[str]]:
@@ -58,7 +89,7 @@ def draw(results: dict[str, list[Start]]) -> None:
     from matplotlib import pyplot
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.2))
-    names = list(results)
+    names = [textwrap.fill(name, 16) for name in results]
     left.bar(names, [statistics.median(start.seconds for start in starts) for starts in results.values()], width=0.5)
     left.axhline(TARGET_SECONDS, color="tab:red", linestyle="--", label="target")
     left.set_title("seconds to the first healthy answer")
@@ -82,21 +113,26 @@ def main() -> int:
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as folder:
         device = prepare(Path(folder), Models())
-        configs = {"no engine": device.config("none", []), "all four engines": device.config("four")}
+        configs = {"no engine": device.config("none", []), FOUR: device.config("four")}
         results = {name: measure(device, config, runs) for name, config in configs.items()}
+        if shutil.which(ACTIVATE):
+            results[FIRST] = measure_activation(device, configs[FOUR], runs)
     header = ["configured", "seconds, best", "seconds, median", "Pss MB", "of it anonymous", "of it files"]
     body = report.table(header, rows(results))
     draw(results)
     text = (
         f"Process start to the first healthy answer, {runs} runs, page cache warm; targets with all four engines: "
-        f"{TARGET_SECONDS} s and {TARGET_MB:.0f} MB.\n\n{body}\n\n![startup](startup.png)"
+        f"{TARGET_SECONDS} s and {TARGET_MB:.0f} MB. {FIRST.capitalize()}: all four engines, and the time from the "
+        f"first connection to its answer, while nothing ran before ([the service](../service.md)); target "
+        f"{TARGET_ANSWER:g} s."
+        f"\n\n{body}\n\n![startup](startup.png)"
     )
     print(report.write("startup", "Startup", text))
     print(body)
-    four = results["all four engines"]
-    met = statistics.median(one.seconds for one in four) <= TARGET_SECONDS and all(
-        one.memory.pss <= TARGET_MB for one in four
-    )
+    four, first = results[FOUR], results.get(FIRST, [])
+    met = statistics.median(one.seconds for one in four) <= TARGET_SECONDS
+    met = met and all(one.memory.pss <= TARGET_MB for one in four)
+    met = met and (not first or statistics.median(one.seconds for one in first) <= TARGET_ANSWER)
     print("target met" if met else "TARGET MISSED")
     return 0 if met else 1
 

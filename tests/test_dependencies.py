@@ -9,21 +9,20 @@ import tomllib
 
 from support.sources import ROOT, modules
 
-# Extras apple, cluster, mlx, otel, pdf, qr, zeroconf and microphone: not installed everywhere, so there is no
+# Extras apple, cluster, mlx, otel, pdf, zeroconf and microphone: not installed everywhere, so there is no
 # distribution to ask.
 ELSEWHERE = {
     "mlx",
     "mlx_whisper",
     "opentelemetry",
     "pypdf",
-    "segno",
     "sounddevice",
     "zeroconf",
     "ray",
 }
 
 
-EXPLAINED = ("piper", "apple", "mlx", "otel", "pdf", "qr", "zeroconf", "microphone", "caddy", "cluster")
+EXPLAINED = ("piper", "apple", "mlx", "otel", "pdf", "zeroconf", "microphone", "caddy", "cluster")
 """Extras of which decision 1 explains each package."""
 
 

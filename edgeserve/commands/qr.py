@@ -43,7 +43,7 @@ def code(url: str, key: str) -> str:
     try:
         import segno
     except ImportError:
-        raise NotConfigured(f"{url}: a QR code needs the package segno: pip install 'edgeserve[qr]'") from None
+        raise NotConfigured(f"{url}: a QR code needs the package segno: pip install segno") from None
     told = f"{url}/#key={quote(key, safe='')}" if key else f"{url}/"
     drawn = io.StringIO()
     segno.make(told, error="m", micro=False).terminal(out=drawn, compact=True)

@@ -122,7 +122,7 @@ class Manager:
         for path in paths:
             path.unlink()
             yield str(path)
-        if paths and self.platform != "darwin":
+        if paths and self.platform != "darwin" and self.booted:
             self._systemctl("daemon-reload")
 
     def state(self) -> str:
@@ -148,7 +148,7 @@ class Manager:
     def _stop(self, path: Path) -> None:
         if self.platform == "darwin":
             self.run(["launchctl", "bootout", f"{self._domain}/{launchd.LABEL}"])  # it may not run
-        else:
+        elif self.booted:
             self._systemctl("disable", "--now", path.name)
 
     def _systemctl(self, *words: str) -> None:

@@ -66,10 +66,10 @@ def test_a_telephone_cannot_reach_this_machine_alone(
 def test_without_segno(settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "segno", None)
     assert run("qr", "--url", "https://box.lan") == 2
-    assert "https://box.lan: a QR code needs the package segno: pip install 'edgeserve[qr]'" in told(capsys)[0]
+    assert "https://box.lan: a QR code needs the package segno: pip install segno" in told(capsys)[0]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("segno") is None, reason="segno is not installed (extra qr)")
+@pytest.mark.skipif(importlib.util.find_spec("segno") is None, reason="segno is not installed: pip install segno")
 def test_the_code_is_drawn_by_segno(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Half blocks: two rows of modules a line, with a margin of four modules on each side."""
     import segno

@@ -122,6 +122,14 @@ def test_a_machine_without_systemd(tmp_path: Path, programs: Programs) -> None:
     manager(tmp_path, programs, booted=False, platform="darwin").require()
 
 
+def test_files_go_where_no_systemd_runs(tmp_path: Path, programs: Programs) -> None:
+    """The files of `install --no-start`, in a container."""
+    one = manager(tmp_path, programs, booted=False)
+    list(one.write(texts(PLAN, Path("/log"), "linux")))
+    assert list(one.remove()) == [str(tmp_path / SERVICE)]
+    assert programs.asked == []
+
+
 def test_launchd(tmp_path: Path, programs: Programs) -> None:
     one = manager(tmp_path, programs, platform="darwin", whose="system")
     assert install(one, PLAN) == [str(tmp_path / f"{LABEL}.plist")]
