@@ -91,7 +91,7 @@ class SerialLoop:
     @property
     def spare(self) -> bool:
         """The places that one client takes count as one."""
-        return self.runs.clients < self.slots
+        return self.runs.clients < self.slots or self.runs.give_way(self.slots, in_slots=False)
 
     def begin(self, admitted: Admitted) -> None:
         self.runs.add(admitted, self._answer(admitted.work))
@@ -138,7 +138,7 @@ class BatchLoop:
 
     @property
     def spare(self) -> bool:
-        return self.free
+        return self.free or self.runs.give_way(self.slots, in_slots=True)
 
     @property
     def crowded(self) -> bool:

@@ -44,7 +44,8 @@ class RemoteLoop:
 
     @property
     def spare(self) -> bool:
-        return self.free if self._batches else self.runs.clients < self.slots
+        own = self.free if self._batches else self.runs.clients < self.slots
+        return own or self.runs.give_way(self.slots, in_slots=self._batches)
 
     @property
     def crowded(self) -> bool:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
-from edgeserve.messages import Event
+from edgeserve.messages import EmbedRequest, Event, RerankRequest
 from edgeserve.residency import wakes
 from edgeserve.residency.work import Admitted, Work
 
@@ -18,6 +18,9 @@ log = logging.getLogger("edgeserve.gate")
 
 CHECK_EVERY = 16
 """Events between two checks of the memory pressure."""
+
+MOST_BESIDE = 8
+"""Answers of an engine beyond its slots, beside those that go text by text."""
 
 Answer = Generator[Event | None, None, None]
 """Events; None each time that the answer needs a step, or lets others have their turn."""
@@ -110,6 +113,16 @@ class Runs:
     def clients(self) -> int:
         """Number of clients with an answer that is not paused."""
         return len({run.work.place.groups for run in self._runs if run.paused is None})
+
+    def give_way(self, slots: int, *, in_slots: bool) -> bool:
+        """Whether a client with no answer under way may begin one beside those that go text by text.
+
+        Such an answer may take an hour, and gives others their turn behind each text. ``in_slots``: every other answer
+        keeps one of the ``slots``.
+        """
+        texts = sum(isinstance(run.work.request, EmbedRequest | RerankRequest) for run in self)
+        keeping = len(self) - texts if in_slots else 0
+        return texts > 0 and keeping < slots and len(self) < slots + MOST_BESIDE
 
     def slowest(self, seconds: float) -> Work | None:
         """The answer that has waited longest for its reader, if it has waited for so many seconds. Any thread."""

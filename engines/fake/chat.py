@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -209,13 +210,13 @@ class FakeBatchChat(FakeChat):
         if isinstance(request, TextRequest):
             yield from self.read_text(request, cancel)
             return
-        free = set(range(self.slots + 1)) - self._taken
         wanted = request.slot if isinstance(request, ChatRequest) else -1
         if wanted >= self.slots:
             raise InvalidRequest(f"there are slots 0 to {self.slots - 1}, and no slot {wanted}", param="id_slot")
         self._running += 1
         self.peak = max(self.peak, self._running)
-        slot = wanted if wanted in free else min(free)
+        free = (number for number in itertools.count() if number not in self._taken)
+        slot = next(free) if wanted in {-1, *self._taken} else wanted
         self._taken.add(slot)
         try:
             if isinstance(request, EmbedRequest):

@@ -54,7 +54,7 @@ class Batch:
         self.saved = saved
         self._drafting = Drafting(context, self._slots, self.drafts, draft_model)
         self.swapper = Swapper(context, self._slots, saved)
-        self._seats = Seats(context, self._slots, saved, self.swapper)
+        self.seats = Seats(context, self._slots, saved, self.swapper)
         self._uses = self._calls = self._turn = 0
         self._adapters: Active = ()
         self.starved = False
@@ -84,7 +84,7 @@ class Batch:
             raise overflow(TooLong(len(tokens), exact=True), self.context.size)
         if not tokens:
             raise InvalidRequest("the prompt is empty", param="prompt")
-        slot, known = self._seats.choose(tokens[:-1], salt)
+        slot, known = self.seats.choose(tokens[:-1], salt)
         slot.pending = list(tokens[known:])
         self.swapper.copy_before(slot)
         self.swapper.clear_saved(slot)
@@ -92,7 +92,7 @@ class Batch:
 
     def take_empty(self, adapters: Active = ()) -> Slot:
         """An empty slot for a prompt with pictures, or for texts to embed: no cache knows their prefixes."""
-        slot = self.swapper.evict(self._seats.free())
+        slot = self.swapper.evict(self.seats.free())
         self.swapper.clear_saved(slot)
         slot.opaque = True
         return self._occupy(slot, adapters=adapters)
@@ -145,11 +145,10 @@ class Batch:
     def step(self) -> None:
         """Decode pending tokens in one call of llama.cpp. Raises EngineFailure; all slots are empty then."""
         self.starved = False
-        for slot in self._slots:
-            if slot.job is not None:
-                self._do_job(slot)
-                if slot.output is not None:
-                    return  # this step's call would overwrite the logits of the job: all other slots wait for the next
+        for slot in self._next_jobs():
+            self._do_job(slot)
+            if slot.output is not None:
+                return  # this step's call would overwrite the logits of the job: all other slots wait for the next
         try:
             while (shares := self._schedule()) and not self._decode(shares):
                 if not self.swapper.evict_idle():
@@ -161,9 +160,14 @@ class Batch:
         self.starved = not shares and any(slot.preempted for slot in self._slots)
         self._advance(shares)
 
+    def _next_jobs(self) -> list[Slot]:
+        """The slots whose job is done now: all, but one at a time beside answers, whose tokens wait for each of them."""
+        slots = sorted((slot for slot in self._slots if slot.job is not None), key=lambda one: one.stepped)
+        return slots[:1] if any(slot.waiting for slot in self._slots) else slots
+
     def _do_job(self, slot: Slot) -> None:
         """Run the job of a slot. An error in it fails its own request only; the other answers go on."""
-        job, slot.job = slot.job, None
+        (job, slot.job), slot.stepped = (slot.job, None), self._calls + 1
         try:
             if job is not None:
                 self.context.use(slot.adapters)

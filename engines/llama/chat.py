@@ -242,7 +242,7 @@ class LlamaChat(LlamaLadder):
         self, batch: Batch, request: ChatRequest, prepared: Prepared, background: Background
     ) -> Generator[None, None, Prompt]:
         """Put the prompt into a slot of the batch. Yields None for each step to take meanwhile."""
-        yield from ()
+        yield from batch.seats.until_free()
         adapters = self._adapters(request)
         salt = batch.context.model.adapters.salted(request.salt, adapters)
         slot, cached = batch.take(prepared.tokens, salt, adapters)

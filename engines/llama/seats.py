@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache
 from edgeserve.engines.llama.context import Context
@@ -12,10 +12,27 @@ from edgeserve.engines.llama.swapper import Swapper
 
 
 class Seats:
-    """Chooses among the slots of a context. One thread at a time; one slot must be free."""
+    """Chooses among the slots of a context. One thread at a time; one slot must be free.
+
+    ``awaited``: answers that wait for a slot.
+    """
 
     def __init__(self, context: Context, slots: Sequence[Slot], saved: PrefixCache, swapper: Swapper) -> None:
         self._context, self._slots, self._saved, self._swapper = context, slots, saved, swapper
+        self.awaited = 0
+
+    @property
+    def full(self) -> bool:
+        return all(slot.busy for slot in self._slots)
+
+    def until_free(self) -> Iterator[None]:
+        """Yield for each step to take until a slot is free. Texts to embed give theirs back one by one."""
+        self.awaited += 1
+        try:
+            while self.full:
+                yield None
+        finally:
+            self.awaited -= 1
 
     def choose(self, wanted: Sequence[int], salt: str) -> tuple[Slot, int]:
         """The free slot to use, filled with the longest known prefix of ``wanted``, and the length of that prefix."""

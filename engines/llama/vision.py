@@ -105,6 +105,11 @@ class LlamaVision(LlamaChat):
                 param="messages",
                 figures=(tokens, batch.context.size - 1),
             )
+        try:
+            yield from batch.seats.until_free()
+        except GeneratorExit:
+            chunks.free()
+            raise
         return Prompt(batch.take_empty(self._adapters(request)), tokens, chunks=chunks, thinks=prepared.thinks)
 
     def _count(self, request: ChatRequest, prepared: Prepared, background: Background) -> Generator[None, None, int]:

@@ -38,6 +38,7 @@ from edgeserve.messages import (
     LONG_CHARS,
     ChatRequest,
     DetectRequest,
+    EmbedRequest,
     Event,
     FinishEvent,
     Message,
@@ -519,6 +520,24 @@ class HostContract:
             gate.cancel(asked.work)
         assert len(other.rest()) == 1, "the newcomer first"
         for asked in (begun[0], last):
+            gate.cancel(asked.work)
+
+    @every
+    def test_texts_to_embed_leave_a_newcomer_a_place(self, kind: str) -> None:
+        """Each request embeds 2,048 texts and keeps a place for minutes: one client kept all others out."""
+        gate = self.gate(kind, slots=2, delay=0.001)
+        ada, bob, cleo = (Client(address=f"192.0.2.{number}") for number in (1, 2, 3))
+        texts = EmbedRequest(("word",) * 20_000)
+        begun = [Asked(gate, texts, client=ada) for _ in range(gate.host.slots)]
+        waiting = Asked(gate, texts, client=ada)
+        for asked in begun:
+            asked.first()
+        assert Asked(gate, "one two", client=bob).text() == "one two"
+        begun.append(Asked(gate, texts, client=bob))
+        begun[-1].first()
+        assert Asked(gate, "three", client=cleo).text() == "three"
+        assert waiting.quiet(), "not beside others of its own client"
+        for asked in (waiting, *begun):
             gate.cancel(asked.work)
 
     @every

@@ -15,8 +15,8 @@ from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
 from edgeserve.engines.fake.engine import FakeTextToSpeech
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.hosts.loop import BatchLoop, Loop, SerialLoop
-from edgeserve.hosts.runs import Runs
-from edgeserve.messages import AudioEvent, SpeakRequest, TokenEvent
+from edgeserve.hosts.runs import MOST_BESIDE, Runs
+from edgeserve.messages import AudioEvent, EmbedRequest, SpeakRequest, TokenEvent
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import Admitted
 
@@ -88,6 +88,21 @@ def test_the_places_of_one_client_count_as_one_for_a_newcomer() -> None:
         work.place = Place(client)
         loop.begin(Admitted(work, 0.0))
     assert (loop.free, loop.spare) == (False, False)
+
+
+def test_beside_texts_to_embed_a_newcomer_may_begin() -> None:
+    """A batch's other answers keep a slot each; those that go text by text leave theirs behind each text."""
+    texts = EmbedRequest(("one", "two", "three"))
+    for loop in (serial(), batch(slots=2)):
+        for _ in range(loop.slots):
+            loop.begin(Admitted(Mailbox().work(texts), 0.0))
+        assert (loop.free, loop.spare) == (False, True)
+    for kept in range(1, 3):
+        begin(loop, "one two")
+        assert loop.spare is (kept < 2)
+    for _ in range(MOST_BESIDE):
+        loop.begin(Admitted(Mailbox().work(texts), 0.0))
+    assert not loop.spare
 
 
 def test_a_batch_loop_keeps_the_slot_of_a_paused_answer() -> None:

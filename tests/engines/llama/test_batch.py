@@ -282,6 +282,27 @@ def test_a_job_that_raises_is_the_error_of_its_own_slot(error: Exception) -> Non
     assert bad.error is None
 
 
+def test_beside_answers_jobs_are_done_one_at_a_time_in_turns() -> None:
+    """Each token of an answer waited for a job of every slot that embeds."""
+    batch, _ = batch_of(slots=3)
+    slot, _ = batch.take(prompt(1))
+    embedding, done = [batch.take_empty(), batch.take_empty()], list[int]()
+
+    def step() -> None:
+        for one in embedding:
+            one.job = functools.partial(done.append, one.sequence)
+        batch.step()
+
+    for _ in range(4):
+        slot.pending = slot.pending or [5]
+        step()
+    assert sorted(done[:2]) == sorted(done[2:]) == sorted(one.sequence for one in embedding)
+    batch.give_back(slot)
+    done.clear()
+    step()
+    assert sorted(done) == sorted(one.sequence for one in embedding), "without an answer, all"
+
+
 def test_a_prompt_of_no_token_is_refused() -> None:
     batch, _ = batch_of()
     with pytest.raises(InvalidRequest, match="empty"):

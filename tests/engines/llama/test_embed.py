@@ -92,6 +92,40 @@ def test_an_answer_beside_it_is_the_same_and_keeps_its_cache(engine: LlamaChat) 
     assert struct.unpack(f"<{len(event.vector) // 4}f", event.vector) == pytest.approx(quiet, abs=1e-3)
 
 
+def test_an_answer_takes_a_slot_between_two_texts(engine: LlamaChat) -> None:
+    """Texts took all slots to the end of their requests: an answer waited for 57 s, and could have for an hour."""
+    many = EmbedRequest(tuple(f"{number} {PAIRS[0][0]}" for number in range(20)))
+    request = ChatRequest(prompt="Seven bridges cross the river.", max_tokens=4, sampling=GREEDY)
+    embedding = [engine.run(many, threading.Event()) for _ in range(4)]
+    vectors = {id(one): list[EmbeddingEvent]() for one in embedding}
+    answer, told = engine.run(request, threading.Event()), list[object]()
+
+    def turn(one: Iterator[object], into: list[object]) -> bool:
+        """As the loop of the host lets an answer go on. False at its end."""
+        for event in one:
+            if event is None:
+                return True
+            into.append(event)
+        return False
+
+    for one in embedding:
+        assert turn(one, vectors[id(one)])
+    while turn(answer, told):
+        for one in embedding:
+            assert turn(one, vectors[id(one)]), "the answer ended first"
+        engine.step()
+    assert sum(isinstance(event, TokenEvent) for event in told)
+    left = list(embedding)
+    while left:
+        left = [one for one in left if turn(one, vectors[id(one)])]
+        engine.step()
+    (alone,) = embed(engine, many.inputs[-1])
+    for found in vectors.values():
+        assert len(found) == 20
+        last = struct.unpack(f"<{len(found[-1].vector) // 4}f", found[-1].vector)
+        assert dot(last, alone) > 0.999
+
+
 def test_it_takes_no_memory_of_its_own(engine: LlamaChat) -> None:
     embed(engine, "word " * 80)
     heap.collect()
