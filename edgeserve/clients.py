@@ -34,7 +34,12 @@ class Client:
 
         The network counts beside the key, since a whole household may use one key.
         """
-        return (self.key,), (self.key, client_of(self.address))
+        return (self.key,), self.group
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """The smallest group, which is the client itself: its key and its network."""
+        return self.key, client_of(self.address)
 
 
 NOBODY = Client()

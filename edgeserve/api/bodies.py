@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from starlette.types import Message, Receive
 
-from edgeserve.clients import client_of
+from edgeserve.clients import NOBODY, Client
 from edgeserve.errors import Busy, RequestTimeout, TooLarge
 from edgeserve.units import MB
 
@@ -35,7 +35,7 @@ SLOWEST = 1024
 class Body:
     """The body of one request, and the bytes that the server fetches for the request."""
 
-    def __init__(self, bodies: Bodies, client: str) -> None:
+    def __init__(self, bodies: Bodies, client: tuple[str, str]) -> None:
         self.client = client
         self.size = self.arrived = self.parsed = 0
         self.whole = self.cut = False
@@ -118,9 +118,9 @@ class Bodies:
         self.small = min(SMALL, int(limit * SMALL_SHARE))
         self._open: set[Body] = set()
 
-    def open(self, client: str = "") -> Body:
-        """A new body of the client at this address."""
-        body = Body(self, client_of(client))
+    def open(self, client: Client = NOBODY) -> Body:
+        """A new body of a client."""
+        body = Body(self, client.group)
         self._open.add(body)
         return body
 
@@ -151,7 +151,7 @@ class Bodies:
 
         Only bodies that still arrive can be refused, and only those that count.
         """
-        held: Counter[str] = Counter()
+        held: Counter[tuple[str, str]] = Counter()
         for one in self._open:
             held[one.client] += one.shared
         coming = [one for one in self._open if one is asking or (one.shared and not one.whole)]

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edgeserve.api import failures
+from edgeserve.api.auth import client_of
 from edgeserve.api.bodies import Bodies
 from edgeserve.units import MB
 
@@ -68,7 +69,7 @@ class BodyLimit:
             refused = failures.respond(self._bodies.too_large(int(declared)), scope["path"])
             await refused(scope, receive, send)
             return
-        body = self._bodies.open((scope.get("client") or ("",))[0])
+        body = self._bodies.open(client_of(scope))
 
         async def counted() -> Message:
             return await body.next(receive)

@@ -19,8 +19,8 @@ from starlette.types import Receive, Scope, Send
 
 from edgeserve import messages
 from edgeserve.api import notes
+from edgeserve.api.auth import client_of
 from edgeserve.api.presence import watching
-from edgeserve.clients import client_of
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
 from edgeserve.jobs import Job
 from edgeserve.residency.aside import Aside
@@ -103,7 +103,7 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
         call = await parse(request)
         pool.prefetches.expect_model(call.model)
         lease = await pool.lease(call.model, call.keep_alive, call.begun)
-        kept = Kept(pool.deliveries, client_of(request.client.host if request.client else ""))
+        kept = Kept(pool.deliveries, client_of(request.scope).group)
         try:
             async with watching(request.receive, lease.release):  # which cancels its work
                 events = lease.run_all(call.requests, apart=call.apart)

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from edgeserve.clients import Client, client_of
+from edgeserve.clients import Client
 from edgeserve.errors import Busy
 from edgeserve.units import MB
 
@@ -21,8 +21,8 @@ SOUND_BYTES = 96 * MB
 class Place:
     """The place of one session."""
 
-    def __init__(self, places: Places, address: str) -> None:
-        self.address = address
+    def __init__(self, places: Places, client: Client) -> None:
+        self.client = client.group
         self.lost = asyncio.Event()
         """Whether the session must end, since its place has been given away."""
         self.sound = 0
@@ -45,7 +45,7 @@ class Place:
 
 
 class Places:
-    """At most ``limit`` sessions at once, and half as many from one address.
+    """At most ``limit`` sessions at once, and half as many of one client.
 
     ``words``: what the sessions are. ``remedy``: what a refused client may do. ``clock`` counts seconds.
     """
@@ -68,9 +68,8 @@ class Places:
     @contextlib.contextmanager
     def one(self, client: Client) -> Iterator[Place]:
         """A place for the time of a session. Raises Busy."""
-        address = client_of(client.address)
-        self._make_room(address)
-        place = Place(self, address)
+        self._make_room(client.group)
+        place = Place(self, client)
         self._open.append(place)
         try:
             yield place
@@ -80,25 +79,25 @@ class Places:
 
     def check_sound(self, asking: Place, sound: int) -> None:
         """Raises Busy where a session may not keep so many bytes."""
-        others = sum(one.sound for one in self._open if one.address == asking.address and one is not asking)
-        share = SOUND_BYTES // max(2, len({one.address for one in self._open}))
+        others = sum(one.sound for one in self._open if one.client == asking.client and one is not asking)
+        share = SOUND_BYTES // max(2, len({one.client for one in self._open}))
         if others + sound > share:
             text = f"your conversations keep {(others + asking.sound) / MB:.1f} MB of sound until it is heard, and the"
             text += f" limit is {share / MB:.0f} MB; this was not taken in: commit or clear what waits, or send slower"
             raise Busy(text, retry_after=2)
 
-    def _make_room(self, address: str) -> None:
+    def _make_room(self, client: tuple[str, str]) -> None:
         """Take the place of a silent session of the client with the most, where all are taken. Raises Busy."""
-        taken = Counter(one.address for one in self._open)
-        if taken[address] >= self._share:
-            raise self._full(f"{taken[address]} {self._words} of yours", " for one client")
+        taken = Counter(one.client for one in self._open)
+        if taken[client] >= self._share:
+            raise self._full(f"{taken[client]} {self._words} of yours", " for one client")
         if len(self._open) < self._limit:
             return
         latest = self.clock() - SILENT_SECONDS
-        silent = [one for one in self._open if one.last_used <= latest and taken[one.address] > taken[address] + 1]
+        silent = [one for one in self._open if one.last_used <= latest and taken[one.client] > taken[client] + 1]
         if not silent:
             raise self._full(f"{len(self._open)} {self._words}", "")
-        victim = min(silent, key=lambda one: (-taken[one.address], one.last_used))
+        victim = min(silent, key=lambda one: (-taken[one.client], one.last_used))
         self._open.remove(victim)
         victim.lost.set()
 

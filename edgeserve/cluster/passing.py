@@ -110,9 +110,10 @@ class Passing:
 
     async def pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. Raises nothing that a client causes."""
-        body = self._bodies.open((scope.get("client") or ("",))[0])
+        client = client_of(scope)
+        body = self._bodies.open(client)
         hear = functools.partial(body.next, receive)
-        clients.current.set(client_of(scope))  # for whom the rest is read; the server runs each request in a task
+        clients.current.set(client)  # for whom the rest is read; the server runs each request in a task
         try:
             beginning = await read_beginning(hear, self._most(scope))
             asked = scope["path"], scope["query_string"], header(scope, b"content-type"), beginning.data

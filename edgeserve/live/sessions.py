@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 
-from edgeserve.clients import Client, client_of
+from edgeserve.clients import Client
 from edgeserve.errors import Busy, NotFound
 from edgeserve.live.ear import Ear, Options
 from edgeserve.live.session import Session
@@ -24,7 +24,7 @@ class Sessions:
     """All open sessions. One event loop uses the object. ``clock`` counts seconds.
 
     Only its owner finds a named session, and only the same client its default session. At most ``limit`` sessions are
-    open, and half as many from one address.
+    open, and half as many of one client.
     """
 
     def __init__(
@@ -52,8 +52,7 @@ class Sessions:
     def start(self, options: Options, client: Client, name: str = "") -> Session:
         """Start a session. Raises Busy when all sessions, or all that one client may have, are open."""
         self.expire()
-        here = client_of(client.address)
-        own = sum(client_of(owner.address) == here for owner in self._clients.values())
+        own = sum(owner.group == client.group for owner in self._clients.values())
         if own >= self._share or len(self._open) >= self._limit:
             raise self._full(own)
         name = name or f"live_{secrets.token_hex(16)}"

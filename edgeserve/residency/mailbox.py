@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from edgeserve.errors import Busy
 from edgeserve.messages import Event
@@ -40,7 +40,7 @@ class Deliveries:
     def __init__(self, limit: int = 128 * MB) -> None:
         self.limit = limit
         self._held = 0
-        self._kept: Counter[str] = Counter()
+        self._kept: Counter[Hashable] = Counter()
         self._lock = threading.Lock()
 
     @property
@@ -57,7 +57,7 @@ class Deliveries:
         with self._lock:
             self._held += size
 
-    def keep(self, size: int, client: str) -> None:
+    def keep(self, size: int, client: Hashable) -> None:
         """Count bytes of an answer that is kept until it is whole. Raises Busy beyond a limit, and counts nothing."""
         with self._lock:
             held, own = self._kept.total(), self._kept[client]
@@ -70,7 +70,7 @@ class Deliveries:
         text += f" {self.limit // MB} and {self.limit // 2 // MB} MB; try again later, or ask for a stream"
         return Busy(text, retry_after=5)
 
-    def give_back(self, size: int, client: str) -> None:
+    def give_back(self, size: int, client: Hashable) -> None:
         """Undo ``keep``."""
         with self._lock:
             self._kept[client] -= size
@@ -144,7 +144,7 @@ class Mailbox:
 class Kept:
     """Bytes of an answer that is kept until it is whole and sent to its client."""
 
-    def __init__(self, deliveries: Deliveries, client: str = "") -> None:
+    def __init__(self, deliveries: Deliveries, client: Hashable = "") -> None:
         self._deliveries, self._client = deliveries, client
         self._size = 0
 

@@ -13,6 +13,7 @@ from support.examples import examples
 from support.gates import Clock
 
 from edgeserve.api.bodies import FREE_VALUES, LARGEST_AT_ONCE, SHARE, SLOWEST, SMALL, Bodies, Body
+from edgeserve.clients import Client
 from edgeserve.errors import Busy, RequestTimeout, TooLarge
 
 MB = 1 << 20
@@ -33,13 +34,27 @@ def test_small_bodies_are_admitted_whatever_the_large_ones_take() -> None:
     async def run() -> None:
         bodies = Bodies(32 * MB, 20)
         for number in range(LARGEST_AT_ONCE):
-            await bodies.open(f"10.0.0.{number}").next(part(32 * MB, more=False))
+            await bodies.open(Client(address=f"10.0.0.{number}")).next(part(32 * MB, more=False))
         for _ in range(100):
             await bodies.open().next(part(SMALL, more=False))
         for _ in range(LARGEST_AT_ONCE):
             await bodies.open().next(part(SMALL, more=False))
 
     asyncio.run(run())
+
+
+def test_two_keys_at_one_address_hold_bodies_of_their_own() -> None:
+    """All clients of a proxy have its address."""
+    bodies = Bodies(32 * MB, 20.0)
+
+    async def check() -> None:
+        for _ in range(2):
+            await bodies.open(Client("one", "10.0.0.1")).next(part(32 * MB, more=False))
+        with pytest.raises(Busy):
+            await bodies.open(Client("one", "10.0.0.1")).next(part(MB, more=False))
+        await bodies.open(Client("other", "10.0.0.1")).next(part(32 * MB, more=False))
+
+    asyncio.run(check())
 
 
 def test_the_values_of_a_client_s_bodies_are_bounded_together() -> None:
@@ -49,7 +64,7 @@ def test_the_values_of_a_client_s_bodies_are_bounded_together() -> None:
         bodies = Bodies(32 * MB, 20)
 
         async def read(client: str, size: int, values: int) -> Body:
-            body = bodies.open(client)
+            body = bodies.open(Client(address=client))
             await body.next(part(size, more=False))
             body.parse(values)
             return body
@@ -68,12 +83,12 @@ def test_the_values_of_a_client_s_bodies_are_bounded_together() -> None:
 def test_a_small_body_that_still_arrives_is_not_refused_for_a_large_one() -> None:
     async def run() -> None:
         bodies = Bodies(32 * MB, 20)
-        small = bodies.open("10.0.0.1")
+        small = bodies.open(Client(address="10.0.0.1"))
         await small.next(part(100))
         for _ in range(SHARE):
-            await bodies.open("10.0.0.1").next(part(32 * MB, more=False))
+            await bodies.open(Client(address="10.0.0.1")).next(part(32 * MB, more=False))
         with pytest.raises(Busy):
-            await bodies.open("10.0.0.1").next(part(MB, more=False))
+            await bodies.open(Client(address="10.0.0.1")).next(part(MB, more=False))
         await small.next(part(100, more=False))
 
     asyncio.run(run())
@@ -94,13 +109,13 @@ def test_stalled_uploads_are_cut_for_one_that_comes() -> None:
     async def run() -> None:
         clock = Clock()
         bodies = Bodies(32 * MB, 20, clock)
-        stalled = [bodies.open(f"10.0.0.{number % 2}") for number in range(LARGEST_AT_ONCE)]
+        stalled = [bodies.open(Client(address=f"10.0.0.{number % 2}")) for number in range(LARGEST_AT_ONCE)]
         for one in stalled:
             await one.next(part(31 * MB))
         waiting = [asyncio.create_task(one.next(never)) for one in stalled]
         await asyncio.sleep(0)
         clock.now += 10
-        quick = bodies.open("10.0.0.2")
+        quick = bodies.open(Client(address="10.0.0.2"))
         for _ in range(32):
             await quick.next(part(MB))
         refused, _ = await asyncio.wait(waiting, timeout=10, return_when=asyncio.FIRST_COMPLETED)
@@ -117,8 +132,8 @@ def test_the_client_that_holds_most_pays_for_it() -> None:
     async def run() -> None:
         clock = Clock()
         bodies = Bodies(32 * MB, 20, clock)
-        greedy = [bodies.open(f"10.0.1.{number % 2}") for number in range(LARGEST_AT_ONCE)]
-        slow = bodies.open("10.0.0.2")
+        greedy = [bodies.open(Client(address=f"10.0.1.{number % 2}")) for number in range(LARGEST_AT_ONCE)]
+        slow = bodies.open(Client(address="10.0.0.2"))
         await slow.next(part(2 * MB))
         clock.now += 10  # its client is slow; the others' is quick
         for one in greedy:
@@ -136,10 +151,10 @@ def test_bodies_that_have_come_leave_room_for_other_clients() -> None:
     async def run() -> None:
         bodies = Bodies(32 * MB, 20)
         for _ in range(SHARE):
-            await bodies.open("10.0.0.1").next(part(32 * MB, more=False))
+            await bodies.open(Client(address="10.0.0.1")).next(part(32 * MB, more=False))
         with pytest.raises(Busy, match="64 MB of yours"):
-            await bodies.open("10.0.0.1").next(part(MB))
-        await bodies.open("10.0.0.2").next(part(32 * MB, more=False))
+            await bodies.open(Client(address="10.0.0.1")).next(part(MB))
+        await bodies.open(Client(address="10.0.0.2")).next(part(32 * MB, more=False))
 
     asyncio.run(run())
 
@@ -148,15 +163,15 @@ def test_a_client_beyond_its_share_loses_its_own_slowest_body() -> None:
     async def run() -> None:
         clock = Clock()
         bodies = Bodies(32 * MB, 20, clock)
-        other, slow = bodies.open("10.0.0.2"), bodies.open("10.0.0.1")
+        other, slow = bodies.open(Client(address="10.0.0.2")), bodies.open(Client(address="10.0.0.1"))
         for one in (other, slow):
             await one.next(part(2 * MB))
         waits = [asyncio.ensure_future(one.next(never)) for one in (other, slow)]
         await asyncio.sleep(0)
         clock.now += 1
         for _ in range(SHARE):
-            await bodies.open("10.0.0.1").next(part(31 * MB + SMALL, more=False))
-        await bodies.open("10.0.0.1").next(part(MB))
+            await bodies.open(Client(address="10.0.0.1")).next(part(31 * MB + SMALL, more=False))
+        await bodies.open(Client(address="10.0.0.1")).next(part(MB))
         assert (other.cut, slow.cut) == (False, True)
         for wait in waits:
             wait.cancel()
@@ -171,7 +186,7 @@ def test_the_limit_holds_whatever_comes(parts: list[tuple[int, int, bool]]) -> N
         bodies = Bodies(100, 20)
         known: dict[int, Body] = {}
         for number, size, more in parts:
-            one = known.setdefault(number, bodies.open(f"10.0.0.{number % 3}"))
+            one = known.setdefault(number, bodies.open(Client(address=f"10.0.0.{number % 3}")))
             if one.whole:
                 continue
             try:

@@ -31,6 +31,18 @@ def test_half_of_all_places_are_for_one_client() -> None:
     assert len(places) == 0
 
 
+def test_another_key_at_the_same_address_is_another_client() -> None:
+    """All clients of a proxy have its address: one of them took the places, and the sound, of all."""
+    places = Places(4)
+    with contextlib.ExitStack() as opened:
+        held = [opened.enter_context(places.one(Client("one", "10.0.0.1"))) for _ in range(2)]
+        with pytest.raises(Busy, match="2 conversations of yours"):
+            opened.enter_context(places.one(Client("one", "10.0.0.1")))
+        other = opened.enter_context(places.one(Client("other", "10.0.0.1")))
+        held[0].keep(SOUND_BYTES // 2)
+        other.keep(SOUND_BYTES // 2)
+
+
 def test_a_silent_session_of_the_client_with_the_most_gives_its_place_away() -> None:
     clock = Clock()
     places = Places(4, clock=clock)
