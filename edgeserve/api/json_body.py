@@ -54,7 +54,7 @@ async def read_noted(request: Request, data: bytes, record: type[R]) -> R:
     """
     ignored: list[str] = []
     if len(data) > SMALL and (parse := request.scope.get(PARSE)):
-        parse(VALUE_BYTES * min(MAX_VALUES, await READS.run(_marks, data)))
+        parse(VALUE_BYTES * min(MAX_VALUES, await READS.run(values, data)))
     try:
         return await read_record(data, record, limits_of(request), ignored)
     finally:
@@ -137,15 +137,15 @@ def check_size(data: bytes, name: str, param: str | None = None, most: int | Non
     A value takes 16 to 230 bytes of memory, and as little as two bytes of the text.
     """
     most = MAX_VALUES if most is None else most
-    if _marks(data) <= most:
+    if values(data) <= most:
         return
     plain = data.replace(rb"\\", b"").replace(rb"\"", b"")  # every quote that is left begins or ends a string
-    if plain.count(b'"') > 4 * most or _marks(b"".join(plain.split(b'"')[::2])) > most:
+    if plain.count(b'"') > 4 * most or values(b"".join(plain.split(b'"')[::2])) > most:
         raise InvalidRequest(f"{name} holds more than {most:,} values; send fewer at a time", param=param)
 
 
-def _marks(data: bytes) -> int:
-    """Commas and opening brackets: a JSON text has at most one value more."""
+def values(data: bytes) -> int:
+    """Commas and opening brackets of a JSON text, which has at most one value more."""
     return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgeserve.api.fields import Fields
-from edgeserve.api.json_body import READS, SMALL, read_object
+from edgeserve.api.json_body import READS, SMALL, VALUE_BYTES, read_object, values
 from edgeserve.errors import InvalidRequest, TooLarge
 
 VERSION = "1.10.2"
 """Version of the package ``wyoming`` whose events these are. Every header tells it."""
 MAX_LINE, MAX_DATA, MAX_PAYLOAD = 64 << 10, 1 << 20, 1 << 20
 """Bytes of a header line, of its data and of its payload."""
+MAX_VALUES = 1024
+"""Values in a header line. They are read at once, and take many times their bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,13 @@ class Received:
     inline: Mapping[str, Any] = field(default_factory=dict)
     data: bytes = field(default=b"", repr=False)
     payload: bytes = field(default=b"", repr=False)
+    head: int = 0
+    """Bytes of memory that the header takes, about."""
 
     @property
     def size(self) -> int:
-        """Bytes behind the header."""
-        return len(self.data) + len(self.payload)
+        """Bytes of memory, about."""
+        return self.head + len(self.data) + len(self.payload)
 
     async def fields(self) -> Fields:
         """All data; those behind the header win. Raises InvalidRequest."""
@@ -66,6 +70,7 @@ class _Head:
     inline: Mapping[str, Any]
     data_length: int
     payload_length: int
+    size: int
 
 
 class Parser:
@@ -111,18 +116,19 @@ class Parser:
 
     def _whole(self, head: _Head) -> Received:
         middle, end = head.data_length, head.data_length + head.payload_length
-        event = Received(head.type, head.inline, bytes(self._held[:middle]), bytes(self._held[middle:end]))
+        event = Received(head.type, head.inline, bytes(self._held[:middle]), bytes(self._held[middle:end]), head.size)
         del self._held[:end]
         self._head = None
         return event
 
 
 def _read_head(line: bytes) -> _Head:
-    fields = read_object(line, "the header of an event")
+    fields = read_object(line, "the header of an event", MAX_VALUES)
     kind, inline = fields.required_text("type", limit=128), fields.raw("data") or {}
     if not isinstance(inline, dict):
         raise fields.error("data", "must be an object")
-    return _Head(kind, inline, _length(fields, "data_length", MAX_DATA), _length(fields, "payload_length", MAX_PAYLOAD))
+    lengths = _length(fields, "data_length", MAX_DATA), _length(fields, "payload_length", MAX_PAYLOAD)
+    return _Head(kind, inline, *lengths, len(line) + VALUE_BYTES * values(line) if inline else 0)
 
 
 def _length(fields: Fields, name: str, most: int) -> int:

@@ -136,6 +136,21 @@ def test_events_that_are_sent_ahead_wait_in_the_system() -> None:
         held.go.set()
 
 
+def test_headers_that_are_sent_ahead_wait_in_the_system() -> None:
+    """Their values count: one connection made them take 90 MB."""
+    pool = fake_pool(["tts"])
+    with speaking_wyoming(pool) as running, running.dialled(timeout=0.3) as client:
+        held = Held(engine_of(pool.gates["tts"]))
+        client.send("synthesize", {"text": "One."})
+        assert held.entered.wait(10)
+        line = b'{"type": "ping", "data": {"lists": [' + b"[]," * 1000 + b"[]]}}\n"
+        with pytest.raises(TimeoutError):
+            client.link.sendall(line * 2000)
+        (one,) = running.running.server.server_state.connections
+        assert len(one._inbox) < 8  # type: ignore[attr-defined]
+        held.go.set()
+
+
 @pytest.mark.unforeseen
 def test_an_unforeseen_error_ends_its_connection_alone(caplog: pytest.LogCaptureFixture) -> None:
     pool = fake_pool(["tts"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.cases import each
 from support.wyoming import written
 
-from edgeserve.api.wyoming.events import MAX_DATA, MAX_LINE, MAX_PAYLOAD, Event, Parser, Received
+from edgeserve.api.wyoming.events import MAX_DATA, MAX_LINE, MAX_PAYLOAD, MAX_VALUES, Event, Parser, Received
 from edgeserve.errors import EdgeserveError, InvalidRequest, TooLarge
 
 VALUES = st.dictionaries(st.text(max_size=5), st.text(max_size=20) | st.integers(-9, 9), max_size=3)
@@ -84,6 +84,15 @@ def test_lengths_have_a_limit(name: str, limit: int) -> None:
 def test_a_line_has_a_limit(end: bytes) -> None:
     with pytest.raises(TooLarge, match=str(MAX_LINE)):
         list(Parser().feed(b" " * (MAX_LINE + 1) + end))
+
+
+def test_a_header_counts_by_its_values_which_are_few() -> None:
+    """64 headers of 20,000 empty lists each waited for the event before them, and counted as nothing."""
+    line = b'{"type": "ping", "data": {"lists": [' + b"[]," * (MAX_VALUES - 10) + b"[]]}}\n"
+    (event,) = Parser().feed(line)
+    assert event.size > 64 * MAX_VALUES, "an empty list takes 64 bytes"
+    with pytest.raises(InvalidRequest, match="more than 1,024 values"):
+        list(Parser().feed(line.replace(b"[],", b"[],[],", 20)))
 
 
 @pytest.mark.parametrize("data", [b"x", b"[]", b'{"a": NaN}', b"\xff"])
