@@ -31,11 +31,11 @@ from edgeserve.hosts.engine_host import IDLE_AFTER, STARVED
 from edgeserve.hosts.loop import Loop, loop_of
 from edgeserve.hosts.outgoing import Answer, GuestRuns, Outgoing
 from edgeserve.hosts.steps import Steps
-from edgeserve.messages import Request, TextRequest
+from edgeserve.messages import Request
 from edgeserve.processes import codec, failures
 from edgeserve.processes.frames import Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
-from edgeserve.residency.work import Admitted
+from edgeserve.residency.work import Admitted, takes_long
 
 PULSE = 1.0
 """Seconds between two pulses."""
@@ -137,7 +137,7 @@ class Guest:
             except Exception as error:
                 self._end(frame.number, error)
                 return
-            if isinstance(request, TextRequest) and request.is_long:
+            if takes_long(request):
                 self._reading.put((frame.number, request))
             else:
                 self._prepare(engine, frame.number, request)

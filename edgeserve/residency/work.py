@@ -19,6 +19,8 @@ METHODS |= {messages.SlotRequest: "manage_slot", messages.TextRequest: "read_tex
 """The engine's method that answers a request."""
 
 
+LONG_MESSAGES = 256
+"""Messages whose prompt a chat template renders in some 10 ms."""
 NO_REQUEST: Request = messages.TextRequest()
 """Stands for the request of work that has ended."""
 
@@ -26,6 +28,21 @@ NO_REQUEST: Request = messages.TextRequest()
 def kind_of(request: Request) -> str:
     """The kind of a request: "chat", "vision", "embed", "rerank", "transcribe" or "speak"."""
     return "vision" if isinstance(request, ChatRequest) and request.images else METHODS[type(request)]
+
+
+def takes_long(request: Request) -> bool:
+    """Whether a request takes so long to prepare that it would delay others: 10 ms and more.
+
+    The texts of a chat do not count: the context bounds them.
+    """
+    match request:
+        case messages.EmbedRequest():
+            return sum(map(len, request.inputs)) > messages.LONG_CHARS
+        case messages.RerankRequest():
+            return sum(map(len, request.documents)) > messages.LONG_CHARS
+        case messages.TextRequest():
+            return request.is_long or (request.chat is not None and takes_long(request.chat))
+    return isinstance(request, ChatRequest) and len(request.messages) > LONG_MESSAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +100,8 @@ class Work:
 
     @property
     def is_long_text(self) -> bool:
-        """Whether this is a long text to read, which is prepared beside all other requests."""
-        return isinstance(self.request, messages.TextRequest) and self.request.is_long
+        """Whether this is much to read, which is prepared beside all other requests."""
+        return takes_long(self.request)
 
     @property
     def cancelled(self) -> EdgeserveError | None:

@@ -20,11 +20,11 @@ from support.server import until
 
 from edgeserve.clients import Client
 from edgeserve.errors import Busy, Cancelled
-from edgeserve.messages import LONG_CHARS, Request, TextRequest
+from edgeserve.messages import LONG_CHARS, ChatRequest, EmbedRequest, Message, Request, RerankRequest, TextRequest
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.queue import Queue
 from edgeserve.residency.rounds import Place
-from edgeserve.residency.work import Done, Work
+from edgeserve.residency.work import LONG_MESSAGES, Done, Work
 
 ADA, BOB, CLEO = (Client(address=f"192.0.2.{number}") for number in (1, 2, 3))
 
@@ -172,6 +172,13 @@ def test_long_texts_are_prepared_beside_the_others_in_turns_of_their_own() -> No
     (TextRequest(chat=ask("x" * LONG_CHARS)), False),
     (TextRequest(chat=ask("x" * (LONG_CHARS + 1))), True),
     (ask("x" * (LONG_CHARS + 1)), False),
+    (ChatRequest((Message("user", ()),) * LONG_MESSAGES), False),
+    (ChatRequest((Message("user", ()),) * (LONG_MESSAGES + 1)), True),
+    (TextRequest(chat=ChatRequest((Message("user", ()),) * (LONG_MESSAGES + 1))), True),
+    (EmbedRequest(("x", "x" * (LONG_CHARS - 1))), False),
+    (EmbedRequest(("x", (1,) * LONG_CHARS)), True),
+    (RerankRequest("q", ("x", "x" * (LONG_CHARS - 1))), False),
+    (RerankRequest("q", ("x", "x" * LONG_CHARS)), True),
 ])  # fmt: skip
 def test_which_texts_are_long(request_: Request, long: bool) -> None:
     assert Work(request_, lambda item: None).is_long_text is long
