@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
-from edgeserve.messages import EmbedRequest, Event, RerankRequest
+from edgeserve.messages import DiarizeRequest, EmbedRequest, Event, RerankRequest, SpeakRequest
 from edgeserve.residency import wakes
 from edgeserve.residency.work import Admitted, Work
 
@@ -19,8 +19,12 @@ log = logging.getLogger("edgeserve.gate")
 CHECK_EVERY = 16
 """Events between two checks of the memory pressure."""
 
+LISTS = (EmbedRequest, RerankRequest)
+ALONE = (*LISTS, SpeakRequest, DiarizeRequest)
+"""Requests whose answers may take an hour. They give others their turn behind each text and, where there is one slot,
+behind each piece of sound."""
 MOST_BESIDE = 8
-"""Answers of an engine beyond its slots, beside those that go text by text."""
+"""Answers of an engine beyond its slots, beside such answers."""
 
 Answer = Generator[Event | None, None, None]
 """Events; None each time that the answer needs a step, or lets others have their turn."""
@@ -115,14 +119,13 @@ class Runs:
         return len({run.work.place.groups for run in self._runs if run.paused is None})
 
     def give_way(self, slots: int, *, in_slots: bool) -> bool:
-        """Whether a client with no answer under way may begin one beside those that go text by text.
+        """Whether a client with no answer under way may begin one beside those of ``LISTS`` and ``ALONE``.
 
-        Such an answer may take an hour, and gives others their turn behind each text. ``in_slots``: every other answer
-        keeps one of the ``slots``.
+        ``in_slots``: every other answer keeps one of the ``slots``.
         """
-        texts = sum(isinstance(run.work.request, EmbedRequest | RerankRequest) for run in self)
-        keeping = len(self) - texts if in_slots else 0
-        return texts > 0 and keeping < slots and len(self) < slots + MOST_BESIDE
+        giving = sum(isinstance(run.work.request, ALONE if slots == 1 else LISTS) for run in self)
+        keeping = len(self) - giving if in_slots else 0
+        return giving > 0 and keeping < slots and len(self) < slots + MOST_BESIDE
 
     def slowest(self, seconds: float) -> Work | None:
         """The answer that has waited longest for its reader, if it has waited for so many seconds. Any thread."""

@@ -145,7 +145,7 @@ class Batch:
     def step(self) -> None:
         """Decode pending tokens in one call of llama.cpp. Raises EngineFailure; all slots are empty then."""
         self.starved = False
-        for slot in self._next_jobs():
+        for slot in self.seats.next_jobs():
             self._do_job(slot)
             if slot.output is not None:
                 return  # this step's call would overwrite the logits of the job: all other slots wait for the next
@@ -159,11 +159,6 @@ class Batch:
             raise
         self.starved = not shares and any(slot.preempted for slot in self._slots)
         self._advance(shares)
-
-    def _next_jobs(self) -> list[Slot]:
-        """The slots whose job is done now: all, but one at a time beside answers, whose tokens wait for each of them."""
-        slots = sorted((slot for slot in self._slots if slot.job is not None), key=lambda one: one.stepped)
-        return slots[:1] if any(slot.waiting for slot in self._slots) else slots
 
     def _do_job(self, slot: Slot) -> None:
         """Run the job of a slot. An error in it fails its own request only; the other answers go on."""

@@ -34,6 +34,15 @@ class Seats:
         finally:
             self.awaited -= 1
 
+    def next_jobs(self) -> list[Slot]:
+        """The slots whose job is done in this step: all, but one beside answers, whose tokens wait for each.
+
+        In turns; while an answer waits for a slot, the oldest, which is free the soonest.
+        """
+        slots = [slot for slot in self._slots if slot.job is not None]
+        slots.sort(key=lambda one: one.used if self.awaited else one.stepped)
+        return slots[:1] if self.awaited or any(slot.waiting for slot in self._slots) else slots
+
     def choose(self, wanted: Sequence[int], salt: str) -> tuple[Slot, int]:
         """The free slot to use, filled with the longest known prefix of ``wanted``, and the length of that prefix."""
         swapper, saved = self._swapper, self._saved

@@ -540,6 +540,17 @@ class HostContract:
         for asked in (waiting, *begun):
             gate.cancel(asked.work)
 
+    def test_a_long_speech_leaves_a_newcomer_a_place(self) -> None:
+        """262,144 characters take a small box an hour, in which nobody else heard anything."""
+        gate = self.gate("engine:FakeTextToSpeech", "tts", delay=0.001)
+        ada, bob = (Client(address=f"192.0.2.{number}") for number in (1, 2))
+        long = [Asked(gate, SpeakRequest("a. " * 100_000), client=ada) for _ in range(2)]
+        long[0].first()
+        assert len(Asked(gate, SpeakRequest("One. Two."), client=bob).rest()) == 2
+        assert long[1].quiet(), "not beside another of its own client"
+        for asked in reversed(long):
+            gate.cancel(asked.work)
+
     @every
     def test_answers_that_nobody_reads_give_the_engine_up(self, kind: str) -> None:
         gate = self.gate(kind)

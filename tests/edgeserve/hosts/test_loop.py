@@ -105,6 +105,16 @@ def test_beside_texts_to_embed_a_newcomer_may_begin() -> None:
     assert not loop.spare
 
 
+def test_beside_speech_a_newcomer_may_begin_where_there_is_one_slot() -> None:
+    for slots in (1, 2):
+        loop = serial(hot(FakeTextToSpeech(fake_spec("tts", slots=slots))))
+        for number in range(slots):
+            work = Mailbox().work(SpeakRequest("One. Two."))
+            work.place = Place(Client(address=f"192.0.2.{number}"))
+            loop.begin(Admitted(work, 0.0))
+        assert (loop.free, loop.spare) == (False, slots == 1)
+
+
 def test_a_batch_loop_keeps_the_slot_of_a_paused_answer() -> None:
     loop = batch(slots=2)
     begin(loop, "one two", lambda: False)
