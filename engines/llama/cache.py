@@ -22,9 +22,9 @@ WORTH_SAVING = 32
 """Tokens. To decode fewer again takes less time than to find, copy and restore a state."""
 REMEMBERED = 16
 """Evicted states to remember."""
-COPY_PAUSE = 64
+COPY_PAUSE, LONGEST_PAUSE = 64, 4096
 """Prompts to wait, after one asked for an evicted state, before copying may evict again. Each further such prompt
-doubles the wait."""
+doubles the wait, up to the longest: prompts of one client must not end the copies of all for ever."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +156,7 @@ class PrefixCache(StateCache[SavedState]):
         if any(salt == of and shared(lost, tokens) >= known + WORTH_SAVING for of, lost in self._evicted):
             self._evicted.clear()
             self.copy_pause = self._next_pause
-            self._next_pause *= 2
+            self._next_pause = min(2 * self._next_pause, LONGEST_PAUSE)
         elif self.copy_pause:
             self.copy_pause -= 1
             self._stopped = self._stopped and self.copy_pause > 0

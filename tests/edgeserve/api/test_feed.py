@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx
@@ -15,7 +16,7 @@ from support.server import Running, until
 from edgeserve.api import feed
 from edgeserve.api.places import SILENT_SECONDS, Places
 from edgeserve.clients import Client
-from edgeserve.memory.timeline import Sample
+from edgeserve.memory.timeline import Point, Sample, Timeline
 
 
 @contextlib.contextmanager
@@ -157,3 +158,22 @@ def test_the_past_comes_in_parts() -> None:
             sizes = [len(awaited(events, "samples")["samples"]) for _ in range(3)]
         assert sizes[:2] == [feed.BATCH, feed.BATCH]
         assert sum(sizes) >= 700
+
+
+def test_a_thread_writes_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each client that connected held the event loop for 20 ms, and may connect many times a second."""
+    written, threads = feed._samples, list[tuple[bool, str]]()
+
+    def noted(timeline: Timeline, points: Sequence[Point]) -> bytes:
+        threads.append((len(points) >= feed.FEW, threading.current_thread().name))
+        return written(timeline, points)
+
+    monkeypatch.setattr(feed, "_samples", noted)
+    with managed({}) as (running, world):
+        timeline = world.pool.governor.timeline
+        for _ in range(feed.BATCH):
+            timeline.record(Sample(0, 10, 20, 30, 900, 800, 1000), {})
+        with following(running) as events:
+            assert awaited(events, "samples")
+    assert any(many for many, _ in threads)
+    assert all((name == "edgeserve the past of the memory") is many for many, name in threads)

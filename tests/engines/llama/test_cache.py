@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from edgeserve.engines.llama.cache import COPY_PAUSE, WORTH_SAVING, PrefixCache, SavedState
+from edgeserve.engines.llama.cache import COPY_PAUSE, LONGEST_PAUSE, WORTH_SAVING, PrefixCache, SavedState
 from edgeserve.engines.llama.state_index import shared
 
 
@@ -108,6 +108,17 @@ def test_a_copy_evicts_other_states_until_one_of_them_is_asked_for() -> None:
         assert not cache.admits_copy(long(4), 10)
         cache.note_prompt(long(9), 0)
     assert cache.admits_copy(long(4), 10)
+
+
+def test_prompts_of_one_client_do_not_end_the_copies_of_all_for_ever() -> None:
+    cache = PrefixCache(20)
+    cache.put(state(long(1)))
+    cache.put(state(long(2)))
+    for _ in range(20):
+        cache.copy_pause = 0
+        assert cache.admits_copy(long(3), 10), "evicts the first"
+        cache.note_prompt(long(1), 0)
+    assert cache.copy_pause == LONGEST_PAUSE
 
 
 def test_no_copies_are_made_for_a_while_after_the_governor_took_them_back() -> None:
