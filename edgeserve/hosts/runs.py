@@ -21,8 +21,8 @@ CHECK_EVERY = 16
 
 LISTS = (EmbedRequest, RerankRequest)
 ALONE = (*LISTS, SpeakRequest, DiarizeRequest)
-"""Requests whose answers may take an hour. They give others their turn behind each text and, where there is one slot,
-behind each piece of sound."""
+"""Requests whose answers may take an hour. They give others their turn behind each text. Where there is one slot, they
+do so behind each piece of sound."""
 MOST_BESIDE = 8
 """Answers of an engine beyond its slots, beside such answers."""
 

@@ -21,10 +21,9 @@ from edgeserve.messages import EmbeddingEvent
 def embed(
     batch: Batch, inputs: Sequence[Sequence[int]], cancel: Cancel, adapters: Active = ()
 ) -> Iterator[EmbeddingEvent | None]:
-    """One event for each input; None asks for a step of the batch. Between two inputs, answers take the slot."""
+    """One event for each input; None asks for a step of the batch. Between two inputs, others take the slot."""
     for tokens in inputs:
-        while (batch.seats.full or batch.seats.awaited) and not cancel.is_set():
-            yield None
+        yield from batch.seats.until_turn(cancel)
         if not cancel.is_set():
             yield from _embed(batch, tokens, cancel, adapters)
         if cancel.is_set():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from edgeserve.engine import Cancel
 from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache
 from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.slot import Slot
@@ -19,20 +20,30 @@ class Seats:
 
     def __init__(self, context: Context, slots: Sequence[Slot], saved: PrefixCache, swapper: Swapper) -> None:
         self._context, self._slots, self._saved, self._swapper = context, slots, saved, swapper
-        self.awaited = 0
+        self.awaited = self._texts = 0
 
     @property
     def full(self) -> bool:
         return all(slot.busy for slot in self._slots)
 
     def until_free(self) -> Iterator[None]:
-        """Yield for each step to take until a slot is free. Texts to embed give theirs back one by one."""
+        """Yield for each step to take until a slot is free for an answer. Texts give theirs back one by one."""
         self.awaited += 1
         try:
             while self.full:
                 yield None
         finally:
             self.awaited -= 1
+
+    def until_turn(self, cancel: Cancel) -> Iterator[None]:
+        """As ``until_free`` for a text to embed, which lets answers go first, and waiting texts of other requests."""
+        others, self._texts = self._texts, self._texts + 1
+        try:
+            while not cancel.is_set() and (self.full or self.awaited or others):
+                others = 0  # they have looked behind this one by the next time
+                yield None
+        finally:
+            self._texts -= 1
 
     def next_jobs(self) -> list[Slot]:
         """The slots whose job is done in this step: all, but one beside answers, whose tokens wait for each.

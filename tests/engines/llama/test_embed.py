@@ -115,14 +115,19 @@ def test_an_answer_takes_a_slot_between_two_texts(engine: LlamaChat) -> None:
             assert turn(one, vectors[id(one)]), "the answer ended first"
         engine.step()
     assert sum(isinstance(event, TokenEvent) for event in told)
+    other, found = engine.run(EmbedRequest((PAIRS[0][1],)), threading.Event()), list[object]()
+    while turn(other, found):
+        for one in embedding:
+            assert turn(one, vectors[id(one)]), "texts of another request take their turn as well"
+        engine.step()
     left = list(embedding)
     while left:
         left = [one for one in left if turn(one, vectors[id(one)])]
         engine.step()
     (alone,) = embed(engine, many.inputs[-1])
-    for found in vectors.values():
-        assert len(found) == 20
-        last = struct.unpack(f"<{len(found[-1].vector) // 4}f", found[-1].vector)
+    for made in vectors.values():
+        assert len(made) == 20
+        last = struct.unpack(f"<{len(made[-1].vector) // 4}f", made[-1].vector)
         assert dot(last, alone) > 0.999
 
 
