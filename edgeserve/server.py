@@ -69,14 +69,12 @@ def serve(
 ) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code.
 
+    Raises ConfigError for an address that cannot be bound or needs a key, and the errors of building the engines.
     Arguments:
         on_ready  gets the address when the server accepts requests
         insecure  other machines may use the server without a key
         read      reads the settings again for a reload; None: they stay as they are
         environ   variables of systemd: sockets, and where to tell the state of the service
-
-    Raises ConfigError for an address that cannot be bound, and for one that needs a key; and the errors of building
-    and mapping the engines.
     """
     _begin(config)
     pool, assembly = assemble(config, store)
@@ -93,9 +91,9 @@ def serve(
         server = Server(
             application, pool, config.server.drain_seconds, config.preload, connections, patience, doorway.certificate
         )
-        server.attendants = *doorway.attendants, Revocation(ring), Served(store.root, application.state.manager.folders)
-        if config.server.tune == "idle":
-            server.attendants = *server.attendants, Tuner.of(pool)
+        served = Served(store.root, application.state.manager.folders)
+        tuners = (Tuner.of(pool),) if config.server.tune == "idle" else ()
+        server.attendants = *doorway.attendants, Revocation(ring), served, *tuners
         server.ports = stack.enter_context(further(config, application.state, insecure=insecure))
         server.on_ready = lambda: on_ready(address(listeners[0], doorway.scheme))
         asyncio.run(server.serve(sockets=listeners))

@@ -1,4 +1,4 @@
-"""docs/architecture.md names every module of the code exactly once, in the row of its folder."""
+"""docs/rooms.md names every module of the code exactly once, in the row of its folder."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "architecture.md"
-HEADING = re.compile(r"### `(\w+)/`")
+PAGE = ROOT / "docs" / "rooms.md"
+HEADING = re.compile(r"## `(\w+)/`")
 ROW = re.compile(r"\| `([\w/]+)/` \| [^|]+ \| ([\w, ]+) \|")
 FILE = re.compile(r"\| `(\w+)\.py` \| [^|]+ \| \|")
 

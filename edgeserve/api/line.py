@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,9 +21,9 @@ from edgeserve import messages
 from edgeserve.api import notes
 from edgeserve.api.auth import client_of
 from edgeserve.api.presence import watching
+from edgeserve.api.rendering import Steps
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
 from edgeserve.jobs import Job
-from edgeserve.residency.aside import Aside
 from edgeserve.residency.lease import Lease
 from edgeserve.residency.mailbox import Kept
 from edgeserve.residency.pool import Pool
@@ -37,8 +37,6 @@ SENT_BYTES = 64 << 10
 """Bytes of a whole answer in one message to the connection."""
 PING_SECONDS = 5.0
 """Seconds without an event after which a client is told that its answer is under way."""
-RENDERS = Aside("the writing of answers", threads=4, most=1 << 16, rest=0.5)
-"""Clients take turns, so that one with many long answers holds up nobody else. No answer under way is refused."""
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -89,7 +87,6 @@ class Call:
     ping: bytes = b""
 
 
-T = TypeVar("T")
 Parse = Callable[[Request], Awaitable[Call]]
 Events = AsyncGenerator[tuple[int, messages.Event], None]
 
@@ -138,7 +135,7 @@ async def _folded(
     ``kept`` counts the bytes of an answer that is kept: those of its events. The renderer of a whole answer may make
     more of them, which count instead.
     """
-    renderer, steps = call.renderer, _Steps(threaded=call.threaded)
+    renderer, steps = call.renderer, Steps(threaded=call.threaded)
     keep = kept.add if kept is not None else _ignored
     try:
         async with contextlib.aclosing(events):
@@ -161,32 +158,6 @@ async def _folded(
                     yield part
     finally:
         await steps.close(call.close)
-
-
-class _Steps:
-    """The steps of a renderer: on a thread where it computes."""
-
-    def __init__(self, *, threaded: bool) -> None:
-        self._threaded = threaded
-
-    async def parts(self, step: Callable[..., bytes | Iterator[bytes]], *values: Any) -> AsyncGenerator[bytes, None]:
-        """The bytes of a step, or its parts, each made as it is asked for."""
-        made = await self._run(step, *values)
-        if isinstance(made, bytes):
-            yield made
-        else:
-            while (part := await self._run(next, made, None)) is not None:
-                yield part
-
-    async def close(self, last: Callable[[], None]) -> None:
-        """The last step. It waits for no turn, so that nothing refuses it."""
-        if self._threaded:
-            await asyncio.to_thread(last)
-        else:
-            last()
-
-    async def _run(self, step: Callable[..., T], *values: Any) -> T:
-        return await RENDERS.run(step, *values) if self._threaded else step(*values)
 
 
 def _ignored(size: int) -> None:

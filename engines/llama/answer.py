@@ -138,9 +138,7 @@ def answer(
         if slot.full:
             break
         if slot.output is None:
-            yield None
-            if slot.output is None:
-                yield from held(slot, progress.news())
+            yield from _stepped(slot, progress)
             continue
         read = progress.news()
         if not limit:
@@ -154,6 +152,13 @@ def answer(
         if not over:
             _go_on(batch, slot, picks, taken, drafter)
     yield from wording.finish(prompt, batch.slots.index(slot))
+
+
+def _stepped(slot: Slot, progress: Progress) -> Iterator[ChatEvent | None]:
+    """None, for a step of the batch; then the news of a prompt that the step has not read to its end."""
+    yield None
+    if slot.output is None:
+        yield from held(slot, progress.news())
 
 
 def _take(wording: Wording, picks: Picks, limit: int, room: int) -> tuple[list[ChatEvent], list[int], bool]:

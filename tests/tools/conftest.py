@@ -35,3 +35,8 @@ def docs_check() -> ModuleType:
 @pytest.fixture(scope="session")
 def site_nav() -> ModuleType:
     return load("site_nav")
+
+
+@pytest.fixture(scope="session")
+def house() -> ModuleType:
+    return load("house")
