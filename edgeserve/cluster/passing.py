@@ -139,6 +139,9 @@ class Passing:
             async with self._lease(question) as url:
                 try:
                     answer = await self._ask(url, scope, content, receive)
+                except httpx.LocalProtocolError as problem:  # such as two hosts: no node is to blame
+                    await fail(send, 400, "invalid_request", f"this request cannot be passed on: {problem}")
+                    return
                 except httpx.HTTPError as problem:
                     log.warning("%s did not answer %s: %r", url, scope["path"], problem)
                     never_sent = isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout)

@@ -15,6 +15,8 @@ WRITTEN = re.compile(
     r"(?:(?P<scheme>https?)://)?(?P<host>[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])"
     r"(?::(?P<port>[0-9]{1,5}))?/?"
 )
+NUMBERS = re.compile(r"[0-9.]+")
+"""A host that no resolver is asked for: an IPv4 address, or a mistake in one."""
 LONGEST = 270
 """Characters of an address: a name of 255 (RFC 1035), its scheme and its port."""
 
@@ -60,9 +62,12 @@ def read_peers(texts: Iterable[str]) -> tuple[Peer, ...]:
 
 
 def _is_host(host: str) -> bool:
-    if not host.startswith("["):
-        return True
+    """Whether an address in brackets or of numbers alone is one. The resolver judges names."""
     try:
-        return ipaddress.ip_address(host[1:-1]).version == 6
+        if host.startswith("["):
+            ipaddress.IPv6Address(host[1:-1])
+        elif NUMBERS.fullmatch(host):
+            ipaddress.IPv4Address(host)
     except ValueError:
         return False
+    return True

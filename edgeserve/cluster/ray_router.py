@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,9 @@ from edgeserve.cluster.ahead import Ahead
 from edgeserve.cluster.place import Ask, place
 from edgeserve.cluster.question import Question
 from edgeserve.cluster.snapshot import Node, Snapshot, read_node
+from edgeserve.errors import EdgeserveError
+
+log = logging.getLogger("edgeserve.cluster")
 
 
 class PlacingRouter(RequestRouter):  # type: ignore[misc]
@@ -22,6 +26,8 @@ class PlacingRouter(RequestRouter):  # type: ignore[misc]
         self._ahead = Ahead()
         self._reports: dict[str, Mapping[str, Any]] = {}
         """The latest report of each replica."""
+        self._strange: set[str] = set()
+        """Replicas whose latest report cannot be read."""
 
     async def choose_replicas(
         self, candidate_replicas: Sequence[RunningReplica], pending_request: PendingRequest | None = None
@@ -34,6 +40,7 @@ class PlacingRouter(RequestRouter):  # type: ignore[misc]
         there = {one.replica_id.unique_id: one for one in candidate_replicas}
         for gone in self._reports.keys() - there.keys():
             del self._reports[gone]
+            self._strange.discard(gone)
             self._ahead.forget(gone)
         snapshot = Snapshot(tuple(self._node(name, one) for name, one in there.items()))
         order = place(snapshot, self._ask(question, snapshot))
@@ -65,12 +72,23 @@ class PlacingRouter(RequestRouter):  # type: ignore[misc]
         self._ahead.ended(internal_request_id)
 
     def _node(self, name: str, replica: RunningReplica) -> Node:
-        """The node of a replica: without models until it has reported."""
+        """The node of a replica: without models until it has reported, and while its report cannot be read."""
         report = replica.routing_stats
         if report and self._reports.get(name) is not report:
             self._reports[name] = report
-            self._ahead.report(read_node(name, report["stats"], report["models"]))
+            self._read(name, report)
         return self._ahead.node(name) or Node(name, 0, 0)
+
+    def _read(self, name: str, report: Mapping[str, Any]) -> None:
+        """Ray would place no request at all for an error here: another version's report must cost that node alone."""
+        try:
+            self._ahead.report(read_node(name, report["stats"], report["models"]))
+            self._strange.discard(name)
+        except (EdgeserveError, KeyError) as error:
+            self._ahead.forget(name)
+            if name not in self._strange:
+                log.warning("the node %s gets no requests: %r", name, error)
+            self._strange.add(name)
 
     def _ask(self, question: Question, snapshot: Snapshot) -> Ask:
         """The first spelling of the name that some node serves."""

@@ -44,12 +44,14 @@ async def read(client: httpx.AsyncClient, url: str, name: str = "") -> Node:
     answers = []
     try:
         for path in ("/memory/stats", "/memory/models"):
-            answers.append(json.loads(await _body(client, url + path)))
-    except httpx.HTTPError as error:
+            answers.append(await _body(client, url + path))
+    except (httpx.HTTPError, UnicodeError) as error:  # UnicodeError: xn-- and what is no letter
         raise EdgeserveError(f"{url} does not answer: {str(error) or type(error).__name__}") from error
+    try:
+        stats, models = map(json.loads, answers)
     except (ValueError, RecursionError):
         raise EdgeserveError(f"{url} answered with no JSON; is it an edgeserve?") from None
-    return read_node(name or url, *answers)
+    return read_node(name or url, stats, models)
 
 
 async def _body(client: httpx.AsyncClient, address: str) -> bytes:

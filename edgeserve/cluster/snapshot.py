@@ -14,7 +14,9 @@ from edgeserve.memory.pressure import Level
 from edgeserve.units import MB
 
 LARGEST = 1 << 60
-"""Largest number that a node may report, in any unit."""
+"""Largest number that a node may report; of memory, in bytes."""
+LONGEST = 4096
+"""Characters of a name: a model may be named by its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +140,9 @@ def collect(reports: Sequence[Mapping[str, Any] | BaseException]) -> dict[str, A
 
 def _model(row: Mapping[str, Any]) -> ModelState:
     return ModelState(
-        id=str(row["id"]),
-        name=str(row["model_name"]),
-        job=str(row["model_type"]),
+        id=_name(row["id"]),
+        name=_name(row["model_name"]),
+        job=_name(row["model_type"]),
         rung=Rung[str(row["rung"]).upper()],
         expected=_count(row["estimated_mb"], MB),
         held=_count(row["memory_mb"], MB),
@@ -151,10 +153,18 @@ def _model(row: Mapping[str, Any]) -> ModelState:
     )
 
 
+def _name(value: object) -> str:
+    """A name of a node. Raises ValueError for what cannot be passed on: half a surrogate pair, or a book."""
+    if not isinstance(value, str) or len(value) > LONGEST:
+        raise ValueError(f"expected a name of {LONGEST} characters at most, not {repr(value)[:40]}")
+    value.encode()
+    return value
+
+
 def _count(value: object, unit: int = 1) -> int:
     """A number of a node, in units. Raises ValueError for what is none: a node may answer anything."""
-    if not isinstance(value, int | float) or not 0 <= value <= LARGEST:
-        raise ValueError(f"expected a number from 0 to {LARGEST}, not {repr(value)[:40]}")
+    if not isinstance(value, int | float) or not 0 <= value * unit <= LARGEST:
+        raise ValueError(f"expected a number from 0 to {LARGEST // unit}, not {repr(value)[:40]}")
     return int(value * unit)
 
 
@@ -181,11 +191,11 @@ def silent(body: Mapping[str, Any]) -> Mapping[str, str]:
 
 def _from_json(row: Mapping[str, Any]) -> Node:
     models = tuple(_model_from_json(one) for one in row["models"])
-    return Node(str(row["name"]), _count(row["budget"]), _count(row["used"]), Level[row["pressure"]], models)
+    return Node(_name(row["name"]), _count(row["budget"]), _count(row["used"]), Level[row["pressure"]], models)
 
 
 def _model_from_json(row: Mapping[str, Any]) -> ModelState:
-    names = {name: str(row[name]) for name in ("id", "name", "job")}
+    names = {name: _name(row[name]) for name in ("id", "name", "job")}
     counts = {name: _count(row[name]) for name in ("expected", "held", "requests", "slots")}
     flags = {name: bool(row[name]) for name in ("default", "pinned")}
     return ModelState(**names, **counts, **flags, rung=Rung[str(row["rung"]).upper()])  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ async def _look(peers: Sequence[Peer], key: str) -> tuple[Snapshot, Mapping[str,
 
 def as_text(snapshot: Snapshot, problems: Mapping[str, str]) -> str:
     lines = [table(HEADS, [_row(one) for one in snapshot.nodes])] if snapshot.nodes else []
-    lines += [f"{name}: {escaped(reason)}" for name, reason in problems.items()]
+    lines += [escaped(f"{name}: {reason}") for name, reason in problems.items()]
     return "\n".join([*lines, f"pressure of all nodes: {snapshot.pressure.name}"])
 
 

@@ -144,7 +144,11 @@ class SplitEngine(RemoteEngine):
         others = zip(placed.parts[1:], placed.endpoints, strict=True)
         is_lost = self._silent.__contains__ if self._silent else lambda one: not self._answers(one)
         lost = [f"{part.name} with {plan.counted(part.layers)}" for part, one in others if is_lost(one)]
-        return Unreachable(f"{self.spec.name} has lost {', '.join(lost)}: {text}") if lost else EngineFailure(text)
+        if lost:
+            return Unreachable(f"{self.spec.name} has lost {', '.join(lost)}: {text}")
+        # One may have sent what llama.cpp cannot read, or have begun again already.
+        names = ", ".join(part.name for part in placed.parts[1:])
+        return EngineFailure(f"{text}; the machines of its other layers answer now, and one may log why: {names}")
 
     def _answers(self, endpoint: str) -> bool:
         try:

@@ -19,6 +19,8 @@ NONCE = 8
 LENGTH = len(QUESTION) + NONCE
 MISSES = 8
 """Questions in a row without an answer after which a machine is lost."""
+MOST_READ = 4 * MISSES
+"""Datagrams of a machine that are read at a time; it owes one for each question."""
 MEETING, TRIES = 0.3, 3
 """Seconds in which a machine must answer before a load, and how often it is asked. A first datagram may get lost while
 the system looks for the machine."""
@@ -102,9 +104,9 @@ class Pulses:
             self._lines[endpoint].send(QUESTION + self._nonce)
 
     def _hears(self, endpoint: str) -> bool:
-        """Whether answers have come since the last call."""
+        """Whether answers have come since the last call. A machine that sends without end does not hold the thread."""
         heard = False
         with contextlib.suppress(OSError):
-            while True:
+            for _ in range(MOST_READ):
                 heard |= self._lines[endpoint].recv(LENGTH + 1) == ANSWER + self._nonce
         return heard

@@ -401,3 +401,11 @@ def test_clients_take_turns_with_long_bodies_beside_the_loop(
     ((thread, address),) = read
     assert thread.startswith("edgeserve the reading of bodies")
     assert address == clients.LOOPBACK
+
+
+def test_a_request_that_nobody_may_pass_on_is_no_fault_of_a_node(node: Running) -> None:
+    """Uvicorn's faster parser, which comes with Ray, lets it through."""
+    twice = b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: other\r\n\r\n"
+    with door(leases := Leases([node.url])) as url, asking(url, twice) as asked:
+        assert asked.recv(1 << 12).startswith(b"HTTP/1.1 400 ")
+    assert len(leases.asked) <= 1

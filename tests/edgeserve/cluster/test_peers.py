@@ -17,6 +17,7 @@ from edgeserve.errors import ConfigError
         ("http://10.0.0.2:8080/", Peer("10.0.0.2", 8080)),
         ("https://box2:443", Peer("box2", 443, "https")),
         ("[fd00::2]:8080", Peer("[fd00::2]", 8080)),
+        ("1a.2b", Peer("1a.2b", 8080)),
     ],
 )
 def test_addresses(text: str, peer: Peer) -> None:
@@ -29,6 +30,7 @@ def test_addresses(text: str, peer: Peer) -> None:
     [
         *("", ":8080", "box:0", "box:65536", "box:x", "ftp://box", "http://box/path", "user@box", "box one", "-box"),
         *("[fd00::g]:1", "[10.0.0.1]:80", "box}", "box{env.HOME}", "box\nadmin", "a" * 300, "box:٣"),
+        *("10.0.0.256", "10.0.0.2.1:80", "10.1", "8080"),
     ],
 )
 def test_other_texts_are_refused(text: str) -> None:

@@ -90,6 +90,15 @@ def test_another_answer_is_an_error_that_says_so(answers: Answers, words: str) -
         asyncio.run(run())
 
 
+def test_a_name_that_cannot_be_is_a_node_that_does_not_answer() -> None:
+    async def run() -> None:
+        async with make_client() as there:
+            await read(there, "http://xn--zz:8080")
+
+    with pytest.raises(EdgeserveError, match="does not answer: "):
+        asyncio.run(run())
+
+
 def test_a_real_server_is_read() -> None:
     async def run(url: str) -> Snapshot:
         async with make_client("secret-key") as there:

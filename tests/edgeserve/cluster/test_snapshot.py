@@ -39,9 +39,14 @@ def test_a_node_is_read() -> None:
         (GIVEN, None),
         (GIVEN | {"budget_usable_mb": float("inf")}, []),
         (GIVEN | {"allocated_mb": 1 << 70}, []),
+        (GIVEN | {"allocated_mb": 1 << 50}, []),  # in bytes, no reader of the snapshot would take it
+        (GIVEN | {"allocated_mb": 10**400}, []),
         (GIVEN, [ROW | {"estimated_mb": float("nan")}]),
         (GIVEN, [ROW | {"memory_mb": "1" * 100}]),  # a text would be repeated a million times
         (GIVEN, [ROW | {"leases": -5}]),
+        (GIVEN, [ROW | {"model_name": "\ud800"}]),  # no answer of ours could hold it
+        (GIVEN, [ROW | {"model_name": "a" * 5000}]),
+        (GIVEN, [ROW | {"id": ["llm"]}]),
     ],
 )
 def test_another_answer_is_refused_with_the_name_of_the_node(stats: Any, models: Any) -> None:
@@ -56,7 +61,7 @@ def test_json_says_the_same() -> None:
     assert from_json(body) == there
 
 
-@pytest.mark.parametrize("change", [{"held": [1]}, {"slots": "4"}, {"requests": -1}, {"rung": 1}])
+@pytest.mark.parametrize("change", [{"held": [1]}, {"slots": "4"}, {"requests": -1}, {"rung": 1}, {"name": "\ud800"}])
 def test_json_of_something_else_is_refused(change: dict[str, Any]) -> None:
     body: Any = Snapshot((node("box", model()),)).as_json()
     body["nodes"][0]["models"][0] |= change

@@ -212,7 +212,7 @@ def test_caddy_writes_a_file(settings: Path, capsys: pytest.CaptureFixture[str])
 
 def test_a_node_writes_no_orders_to_the_terminal() -> None:
     there = Snapshot((node("box", model("\x1b[2Jchat", Rung.HOT)),))
-    shown = as_text(there, {"other": "answered 500: \x1b]0;title\x07"})
+    shown = as_text(there, {"other\x1b[2J": "answered 500: \x1b]0;title\x07"})
     assert "\\u001b[2Jchat" in shown
     assert "\x1b" not in shown
     assert "\x07" not in shown

@@ -145,6 +145,19 @@ def test_the_death_of_the_worker_names_the_machine_that_was_lost() -> None:
         assert split.remote_parts == ()
 
 
+def test_the_death_of_the_worker_names_all_machines_where_each_answers() -> None:
+    """One of them may have sent garbage, which ends llama.cpp, or have begun again."""
+    with engine(Boxes(_10_0_0_2=200 * MB, _10_0_0_3=100 * MB), 200 * MB + WORKER) as split:
+        split.open()
+        split.heat()
+        link = split.link
+        assert link is not None
+        os.kill(link.pid, signal.SIGABRT)
+        until(lambda: split.rung is Rung.COLD)
+        with pytest.raises(EngineFailure, match=r"SIGABRT.*one may log why: 10.0.0.2:50052, 10.0.0.3:50052"):
+            link.ask("heat")
+
+
 def test_a_machine_that_hangs_ends_the_worker_while_it_owes_something(tmp_path: Path) -> None:
     """The worker gives its own pulse all the time: only the machine is silent."""
     os.mkfifo(tmp_path / "heat")

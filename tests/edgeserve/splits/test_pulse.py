@@ -6,7 +6,9 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
+import pytest
 from support.server import until
 
 from edgeserve.splits import pulse
@@ -127,3 +129,30 @@ def test_a_stranger_cannot_answer_for_a_machine() -> None:
         for _ in range(MISSES - 1):
             assert pulses.look(True) == ()
         assert pulses.look(True) != ()
+
+
+class Endless:
+    """A socket of a machine that sends faster than anybody reads."""
+
+    def __init__(self, *_: object) -> None:
+        self.read = 0
+
+    def setblocking(self, *_: object) -> None:
+        pass
+
+    connect = send = setblocking
+
+    def close(self) -> None:
+        pass
+
+    def recv(self, size: int) -> bytes:
+        self.read += 1
+        assert self.read < 10_000, "one look reads without end"
+        return b"?" * size
+
+
+def test_a_machine_that_sends_without_end_does_not_hold_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = SimpleNamespace(socket=Endless, AF_INET=socket.AF_INET, SOCK_DGRAM=socket.SOCK_DGRAM)
+    monkeypatch.setattr(pulse, "socket", there)
+    with asking("10.0.0.2:1") as pulses:
+        assert [pulses.look(True) for _ in range(MISSES + 1)][-2:] == [(), ("10.0.0.2:1",)]
