@@ -14,6 +14,10 @@ from edgeserve.processes.frames import Channel, Kind
 from edgeserve.residency.pictures import Pictures
 from edgeserve.residency.weight import weigh
 from edgeserve.residency.work import Done, Work
+from edgeserve.units import MB
+
+TOGETHER = MB
+"""Events of one frame, as ``weigh`` counts them, unless one event weighs more."""
 
 
 class Answer:
@@ -58,20 +62,26 @@ class Answer:
 
 
 class Outgoing:
-    """Events of one round, sent together."""
+    """Events of one round, sent together; long ones apart, because the server takes little JSON in one frame."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._events: list[tuple[int, Event]] = []
+        self._weight = 0
 
     def add(self, number: int, event: Event) -> None:
+        weight = weigh(event)
+        if self._events and self._weight + weight > TOGETHER:
+            self.flush()
         self._events.append((number, event))
+        self._weight += weight
 
     def flush(self) -> None:
         if self._events:
             writer = codec.Writer()
             head = [(number, _short(event, writer)) for number, event in self._events]
             self._events.clear()
+            self._weight = 0
             self._channel.send(Kind.EVENTS, 0, head, writer.body)
 
 

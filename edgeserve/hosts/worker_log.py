@@ -22,7 +22,7 @@ class ToServer(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            line = [record.levelno, record.name, self.format(record), logs.request_id.get()]
+            line = [record.levelno, record.name, self.format(record)[:LONGEST_TEXT], logs.request_id.get()]
             self._channel.send(Kind.LOG, 0, line)
         except OSError:
             self.handleError(record)

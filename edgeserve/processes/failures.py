@@ -6,10 +6,13 @@ from typing import Any
 
 from edgeserve import errors
 from edgeserve.errors import EdgeserveError, EngineFailure
+from edgeserve.units import KB
 
 Json = Any
 LONGEST_RETRY = 1e6
 """Longest ``retry_after`` in seconds, which goes into a header of HTTP."""
+LONGEST_TEXT = 64 * KB
+"""Characters of a message, of a param and of a trace: a template may repeat a whole conversation in its refusal."""
 MOST_FIGURES, LARGEST_FIGURE = 4, 1 << 53
 
 _ERRORS = {name: one for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, EdgeserveError)}
@@ -20,7 +23,8 @@ def write_error(error: Exception, model: str, trace: str = "") -> Json:
     if not isinstance(error, EdgeserveError):
         error = EngineFailure(f"{model} failed on this request: {error}")
     known = error if error.__class__.__name__ in _ERRORS else EngineFailure(error.message)
-    return [type(known).__name__, known.message, known.param, known.retry_after, list(known.figures), trace]
+    message, param = known.message[:LONGEST_TEXT], known.param and known.param[:LONGEST_TEXT]
+    return [type(known).__name__, message, param, known.retry_after, list(known.figures), trace[-LONGEST_TEXT:]]
 
 
 def read_error(value: Json) -> EdgeserveError:

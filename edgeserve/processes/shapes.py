@@ -52,8 +52,8 @@ def _check(hint: Any) -> Check:
 
 def _tuple(arguments: tuple[Any, ...]) -> Check:
     if arguments[-1:] == (...,):
-        every = _check(arguments[0])
-        return lambda value: isinstance(value, tuple) and all(map(every, value))
+        kind, every = arguments[0], _check(arguments[0])
+        return lambda value: isinstance(value, tuple) and (set(map(type, value)) == {kind} or all(map(every, value)))
     parts = [_check(one) for one in arguments]
     return lambda value: (
         isinstance(value, tuple)

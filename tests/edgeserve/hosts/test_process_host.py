@@ -20,7 +20,7 @@ from edgeserve.errors import Cancelled, EngineFailure, Restarting
 from edgeserve.hosts import board, link, watch
 from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.hosts.remote import WORKER
-from edgeserve.messages import TokenEvent
+from edgeserve.messages import ChatRequest, Message, TextEvent, TextPart, TextRequest, TokenEvent
 from edgeserve.named import make_engine
 from edgeserve.processes import child
 from edgeserve.processes.launcher import Launcher, make_launcher
@@ -237,3 +237,15 @@ class TestProcessHost(HostContract):
         room.set()
         gate.wake()
         assert slow.text() == words.removeprefix("word")
+
+    @every
+    def test_long_answers_keep_the_worker(self, kind: str) -> None:
+        gate, spaces = self.gate(kind), " " * 1_200_000
+        assert Asked(gate, "one two").text() == "one two"
+        worker = self.worker(gate)
+        pieces = TextRequest(text="9" * 400_000, pieces=True)
+        prompt = TextRequest(chat=ChatRequest(messages=(Message("user", (TextPart(spaces),)),)))
+        events = [one.rest()[0] for one in [Asked(gate, request) for request in (pieces, prompt, prompt, prompt)]]
+        sizes = [(len(one.text), len(one.pieces)) for one in events if isinstance(one, TextEvent)]
+        assert sizes == [(0, 400_000), *[(len(spaces), 0)] * 3]
+        assert self.worker(gate) == worker

@@ -74,7 +74,7 @@ def test_a_spec_crosses() -> None:
 
 JSON: Any = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("cvbmpfdx"), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("cvbBtimpfdx"), inner, max_size=3),
     max_leaves=5,
 )
 
@@ -94,6 +94,50 @@ def test_bytes_come_once_and_in_order() -> None:
         codec.read([{"b": [0, 4]}, {"b": [0, 4]}], memoryview(bytes(8)))
     reader = codec.Reader(memoryview(b"onetwo"))
     assert (reader.read({"b": [0, 3]}), reader.read({"b": [3, 6]})) == (b"one", b"two")
+
+
+@each("text", ["a" * codec.LONG, "a" * (codec.LONG + 1), "é\udfff\ud83d\U0001f600" * codec.LONG])
+def test_a_long_text_crosses_in_the_body(text: str) -> None:
+    writer = codec.Writer()
+    head = json.dumps(writer.write((text, b"behind", "short")))
+    assert codec.read(json.loads(head), memoryview(writer.body)) == (text, b"behind", "short")
+    assert len(head) <= codec.LONG + 50
+
+
+def test_texts_and_numbers_of_a_body_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "MOST_PACKED", 3 * codec.LONG)
+    texts = ["a" * 2 * codec.LONG, "b" * 2 * codec.LONG]
+    assert crossed(texts) == tuple(texts)
+    with pytest.raises(ValueError, match="bytes of texts and numbers"):
+        codec.read({"t": [0, 4 * codec.LONG]}, memoryview(bytes(4 * codec.LONG)))
+    numbers = tuple(range(16 * codec.LONG)), tuple(range(16 * codec.LONG))
+    assert crossed(numbers) == numbers
+
+
+@each("packed", [{"t": [0, 1]}, {"i": [0, 1]}, {"i": [0, 9]}, {"i": [0]}, {"t": [0, True]}, {"i": [0.0, 8]}])
+def test_what_is_no_text_and_no_numbers_is_refused(packed: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"no value of an edgeserve process|bytes|decode"):
+        codec.read(packed, memoryview(bytes([255] * 8)))
+
+
+@each("last", [0, -(2**63), 2**63, True, 1.0, None, "text"])
+def test_many_numbers_cross(last: object) -> None:
+    values = (*range(codec.MANY), last)
+    assert plain(crossed(values)) == plain(values)
+
+
+def test_many_short_bytes_take_little_json() -> None:
+    pieces = tuple(b"a" * (number % 3) for number in range(10_000))
+    writer = codec.Writer()
+    head = json.dumps(writer.write(pieces), separators=(",", ":"))
+    assert codec.read(json.loads(head), memoryview(writer.body)) == pieces
+    assert len(head) < 2.1 * len(pieces)
+
+
+@each("lengths", [[], [0, 9], [0, -1], [1, 2], [0, 4, 4, 1], [0, 1.5], [0, "1"], [None, 1], "ab", 5])
+def test_lengths_that_are_none_are_refused(lengths: object) -> None:
+    with pytest.raises(ValueError, match=r"no value of an edgeserve process|bytes"):
+        codec.read({"B": lengths}, memoryview(bytes(8)))
 
 
 @each(

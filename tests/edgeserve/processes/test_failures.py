@@ -39,6 +39,13 @@ def test_a_foreign_error_is_a_failure_of_the_engine() -> None:
     assert found.message == "model failed on this request: 'x'"
 
 
+def test_a_message_that_repeats_a_long_text_is_cut() -> None:
+    long = "text " * failures.LONGEST_TEXT
+    written = failures.write_error(InvalidRequest(long, param=long), "model", f"{long}the end")
+    assert len(json.dumps(written)) < 3 * failures.LONGEST_TEXT + 100
+    assert failures.read_error(written).__notes__[0].endswith("the end")
+
+
 @each("retry_after", ["2", math.inf, math.nan, -1, 1e9])
 def test_an_error_with_a_time_that_is_none_is_refused(retry_after: object) -> None:
     with pytest.raises(ValueError, match="no error of an edgeserve process"):
