@@ -36,8 +36,8 @@ OTHER = 280
 BATCHES = 512, 128
 """Tokens of a call to try beside the default."""
 FIXED: Settings = MappingProxyType({"context": 2048, "parallel": 2, "speculation": "off", "prefix_cache_mb": 0})
-"""Options of every form: no more memory than the trial needs, one token in each call, and no copy of the other
-conversation, so that it stays in the context."""
+"""Options of every form: no more memory than the trial needs, and one token in each call. Without a prefix cache the
+other conversation stays in the context."""
 MOST_THREADS = 8
 """Threads of an engine by default, at most."""
 PAIRS = 3
