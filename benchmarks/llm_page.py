@@ -75,8 +75,9 @@ BOUNDS: Sequence[str] = (
     "decides: without it each token computes with the cells of all other conversations, and 926 tokens took 4.9 to "
     "6.1 s over HTTP ([decision 45](../decisions/0045-tuning-while-idle.md)).",
     "**Eight clients** share four slots, so conversations leave slots while others write. Saving one of 216 tokens "
-    "took 335 ms without flash attention, and all answers waited: 0.83 of llama-server's tokens/s. With flash "
-    "attention the one undisturbed pair had 0.97.",
+    "takes 4 to 65 ms, but 261 to 324 ms without flash attention (four readings each), and all answers "
+    "wait. So Qwen3 without flash attention had 0.83 of llama-server's tokens/s. With it the one undisturbed pair had "
+    "0.97.",
     "**Q4_K_M.** `edgeserve tune` chose the mapped weights: 330 prompt tokens/s and 35 tokens/s alone, where reordered "
     "ones have 201 and 41. 900 prompt tokens and 300 answered ones so take 11.4 s instead of 12.4. llama-server "
     "always reorders.",
