@@ -184,6 +184,7 @@ def test_under_pressure_a_copy_goes_at_the_first_rest_and_comes_back_with_the_ro
     world.governor.relieve()
     assert llm.rung is Rung.HOT, "it has no copy to give back"
     world.probe.base = 0
+    world.governor.relieve()
     world.governor.step_down(llm, Rung.WARM, "idle")
     assert heated(world) == 400
 
