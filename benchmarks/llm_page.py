@@ -70,10 +70,21 @@ BOUNDS: Sequence[str] = (
     "longer and each token 10 ms ([decision 5](../decisions/0005-conversations-at-rest.md)). Calls of 512 tokens are "
     "no faster than calls of 256: 0.997 in the median of 7 pairs.",
     "**A long prompt beside streams.** llama-server reads it in one call, and its streams stand still meanwhile. Ours "
-    "go on, with a token each after 256 tokens of the prompt. Why a model of 0.6 billion weights then takes so much "
-    "longer for the prompt is not known: without HTTP the same work took 2.8 to 3.0 s, over HTTP 3.4 to 3.8.",
-    "**Private memory.** With the weights mapped, it is the KV cache: 470 of 584 MB for qwen3-0.6b, whose keys and "
-    "values take 112 KB a token. llama-server has the same cache.",
+    "go on, with a token each after 256 tokens of the prompt. Their tokens cost little: 1,024 tokens in calls of 256 "
+    "took 3.2 to 3.8 s alone, and 1.08 (1.00 to 1.14, 4 pairs) times that beside three streams. Flash attention "
+    "decides: without it each token computes with the cells of all other conversations, and 926 tokens took 4.9 to "
+    "6.1 s over HTTP ([decision 45](../decisions/0045-tuning-while-idle.md)).",
+    "**Eight clients** share four slots, so conversations leave slots while others write. Saving one of 216 tokens "
+    "takes 4 to 65 ms, but 261 to 324 ms without flash attention (four readings each), and all answers "
+    "wait. So Qwen3 without flash attention had 0.83 of llama-server's tokens/s. With it the one undisturbed pair had "
+    "0.97.",
+    "**Q4_K_M.** `edgeserve tune` chose the mapped weights: 330 prompt tokens/s and 35 tokens/s alone, where reordered "
+    "ones have 201 and 41. 900 prompt tokens and 300 answered ones so take 11.4 s instead of 12.4. llama-server "
+    "always reorders.",
+    "**Private memory.** With the weights mapped, it is the KV cache. llama.cpp fills the cache with zeros for the "
+    "whole context, used or not, and llama-server has the same one: 4,096 tokens of 112 KB are 470 of 583 MB for "
+    "qwen3-0.6b, and of 832 MB there. So 0.35 of llama-server's memory is less than the cache alone. Without the "
+    "cache the ratio is 0.31, and 0.21 for llama-3.2-1b, whose tokens take 32 KB.",
     "**Beside a busy process** both share two cores with it. Ours leaves it one and computes with one thread, so that "
     "no thread waits for another that has lost its core ([decision 27](../decisions/0027-threads.md)).",
 )

@@ -58,7 +58,7 @@ def both(
     device = Device(folder, Models(llm=named), {"EDGESERVE_MODELS_DIR": str(root)}, b"")
     config = device.config("peers", ["llm"], keys=f"context = {CONTEXT}\nthreads = {THREADS}\n")
     if tune:
-        _tune(config, device, named, cache)
+        _tune(config, device, named, cache, model)
     with (
         serving(config, "--log-level", "warning", environ=device.environ) as ours,
         llama_server.serving(model, THREADS, CONTEXT) as theirs,
@@ -68,11 +68,11 @@ def both(
         yield {OURS: ours, THEIRS: theirs}
 
 
-def _tune(config: Path, device: Device, llm: str, cache: Path | None) -> None:
-    """Measure the forms of ours, or take the record of an earlier run from ``cache``."""
+def _tune(config: Path, device: Device, llm: str, cache: Path | None, model: Path) -> None:
+    """Measure the forms of ours, or take the record of an earlier run from ``cache``, if it holds for ``model``."""
     record = tuned.path_of(Path(device.environ["EDGESERVE_MODELS_DIR"]), Path(llm).stem if "/" in llm else llm)
     kept = cache / tuned.FOLDER / record.name if cache is not None else None
-    if kept is None or not kept.is_file():
+    if kept is None or tuned.read(kept, model) is None:
         command = [sys.executable, "-m", "edgeserve", "tune", llm, "--config", str(config)]
         subprocess.run(command, env={**os.environ, **device.environ}, check=True, stdout=sys.stderr)
         if kept is not None:

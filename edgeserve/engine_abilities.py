@@ -23,6 +23,8 @@ class Thrifty(Protocol):
         - "context", "image": bytes that the next way up saves with a smaller context or picture; 0 while hot.
         - "reordered": a private copy of the weights that the next way up makes for speed alone; 0 while hot. No other
           engine gives memory up for it. It goes as a whole.
+        - "copy": such a copy that the hot engine holds. It cannot be shed: under pressure the engine steps down, and
+          the next way up makes none without room for it.
         - "draft": a model that guesses tokens, which the next way up opens for speed alone; as "reordered".
         - "optional_context": the part of a context of automatic size above the smallest useful one. No other engine
           gives memory up for it.

@@ -6,6 +6,8 @@ killed at any time.
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import dataclasses
 import functools
 import json
@@ -20,6 +22,7 @@ from types import MappingProxyType
 from typing import Any
 
 from edgeserve.engine import ModelSpec
+from edgeserve.errors import ContextOverflow
 from edgeserve.fit.tuned import IDLE, Form, Settings
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
 from edgeserve.named import make_engine
@@ -28,10 +31,13 @@ from edgeserve.system.load import Neighbours
 
 PROMPT, ANSWER = 140, 33
 """Numbers in the prompt, about four tokens each, so that it is longer than any call; and tokens of the answer."""
+OTHER = 280
+"""Numbers in another conversation, which stays in the context meanwhile."""
 BATCHES = 512, 128
 """Tokens of a call to try beside the default."""
-FIXED: Settings = MappingProxyType({"context": 2048, "parallel": 1, "speculation": "off"})
-"""Options of every form: no more memory than the trial needs, and one token in each call."""
+FIXED: Settings = MappingProxyType({"context": 2048, "parallel": 2, "speculation": "off", "prefix_cache_mb": 0})
+"""Options of every form: no more memory than the trial needs, and one token in each call. Without a prefix cache the
+other conversation stays in the context."""
 MOST_THREADS = 8
 """Threads of an engine by default, at most."""
 PAIRS = 3
@@ -104,11 +110,12 @@ def measure_form(spec: ModelSpec, settings: Settings, clock: Clock = time.perf_c
 
 
 def _answer(engine: Any, clock: Clock) -> tuple[float, float]:
-    """Tokens a second of the prompt and of the answer."""
-    text = " ".join(str(3 * one) for one in range(PROMPT))
-    request = ChatRequest(prompt=text, max_tokens=ANSWER, ignore_eos=True, sampling=Sampling(temperature=0))
+    """Tokens a second of the prompt and of the answer, beside another conversation in the context."""
+    with contextlib.suppress(ContextOverflow):  # a model trained on a short context has no room for both
+        # Flash attention passes over its cells. Without flash attention, each token computes with them.
+        collections.deque(engine.chat(_request(7, OTHER, 1), threading.Event()), 0)
     begun, stamps, prompt = clock(), [], 0
-    for event in engine.chat(request, threading.Event()):
+    for event in engine.chat(_request(3, PROMPT, ANSWER), threading.Event()):
         if isinstance(event, TokenEvent):
             stamps.append(clock())
         elif isinstance(event, FinishEvent):
@@ -117,6 +124,12 @@ def _answer(engine: Any, clock: Clock) -> tuple[float, float]:
         raise ValueError(f"an answer of {len(stamps)} pieces is too short to be timed")
     fastest = min(late - early for early, late in zip(stamps, stamps[WINDOW:], strict=False))
     return prompt / (stamps[0] - begun), WINDOW / fastest
+
+
+def _request(step: int, count: int, tokens: int) -> ChatRequest:
+    """A prompt of the first multiples of ``step``, ``count`` of them, answered with so many tokens."""
+    text = " ".join(str(step * one) for one in range(1, count + 1))
+    return ChatRequest(prompt=text, max_tokens=tokens, ignore_eos=True, sampling=Sampling(temperature=0))
 
 
 def main(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

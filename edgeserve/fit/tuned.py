@@ -24,6 +24,8 @@ FOLDER = "tuned"
 ROLE = "tuned"
 """Role of the record among the files of a specification, and name of the option that carries its settings."""
 RUNTIME = "llama_cpp"
+METHOD = 2
+"""Edition of the measurement. Records of an earlier one do not hold. 2: beside another conversation."""
 IDLE = "idle"
 """Argument of a measurement that gives way to all other programs, and ends with its standard input."""
 
@@ -51,7 +53,7 @@ class Form:
 class Tuned:
     """``size`` of the file in bytes; ``best``: the settings to use; ``forms``: everything measured, the default first.
 
-    ``others``: cores that other programs took meanwhile.
+    ``others``: cores that other programs took meanwhile. ``method``: edition of the measurement.
     """
 
     size: int
@@ -61,6 +63,7 @@ class Tuned:
     best: Settings
     forms: tuple[Form, ...]
     others: float = 0.0
+    method: int = 1
 
 
 def path_of(models: Path, name: str) -> Path:
@@ -79,7 +82,7 @@ def runtime() -> str:
 
 def record(size: int, best: Settings, forms: tuple[Form, ...], others: float) -> Tuned:
     """A record of this machine."""
-    return Tuned(size, runtime(), cpu.name(), cpu.kind(), best, forms, others)
+    return Tuned(size, runtime(), cpu.name(), cpu.kind(), best, forms, others, METHOD)
 
 
 def read(path: Path, model: Path) -> Tuned | None:
@@ -93,8 +96,8 @@ def read(path: Path, model: Path) -> Tuned | None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         log.warning("%s cannot be read (%s: %s); it is measured anew", path, type(error).__name__, error)
         return None
-    here = (size, runtime(), cpu.name(), cpu.kind())
-    return kept if (kept.size, kept.runtime, kept.processor, kept.machine) == here else None
+    here = (size, runtime(), cpu.name(), cpu.kind(), METHOD)
+    return kept if (kept.size, kept.runtime, kept.processor, kept.machine, kept.method) == here else None
 
 
 def keep(path: Path, tuned: Tuned) -> None:

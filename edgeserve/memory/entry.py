@@ -222,6 +222,7 @@ class Entry:
             savings=tuple(self.savings(spent)),
             hot_until=self.hot_until,
             waits=waits,
+            copied=one.savings().get("copy", 0),
         )
 
     def savings(self, spent: Set[tuple[str, str]]) -> Iterator[Saving]:

@@ -39,6 +39,7 @@ class Occupancy:
     - ``last_used``: on the accounts' clock.
     - ``busy``: the engine has an open reservation, or could not be moved a moment ago.
     - ``hot_until``: end of the time for which the engine stays hot while it has work, on the accounts' clock.
+    - ``copied``: bytes of a private copy of the weights that the hot engine holds for speed alone.
     - ``waits``: a request of the engine waits for memory. The thread of that request alone moves the engine.
     - ``weights``: engines with the same value map one file, which is in memory once.
     """
@@ -56,6 +57,7 @@ class Occupancy:
     savings: tuple[Saving, ...] = ()
     hot_until: float = -math.inf
     waits: bool = False
+    copied: int = 0
 
     def at(self, rung: Rung) -> Amount:
         """Memory on ``rung``, which is not above the engine's own."""

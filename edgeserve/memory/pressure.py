@@ -53,14 +53,15 @@ def relief(level: Level, residents: Iterable[Occupancy], now: float, policy: Mem
     """Steps down at a level, least recently used engine first.
 
     MODERATE parks engines that idled 120 s, HIGH engines that idled 30 s; CRITICAL closes all idle engines. An engine
-    in use, a pinned one and one used within the grace time stay."""
+    with a private copy of its weights goes first and at once. It returns with mapped weights while memory has no room
+    for the copy. An engine in use, a pinned one and one used within the grace time stay."""
     if level is Level.LOW:
         return ()
     least = {Level.MODERATE: policy.eviction_idle_seconds, Level.HIGH: policy.high_idle_seconds}.get(level, 0.0)
     to = Rung.COLD if level is Level.CRITICAL or not policy.cpu_offload else Rung.WARM
-    ranked = sorted(residents, key=lambda one: one.last_used)
+    ranked = sorted(residents, key=lambda one: (not one.copied, one.last_used))
     return tuple(
         Step(one.id, to)
         for one in ranked
-        if one.rung > to and now - one.last_used >= least and one.may_step_down(now, policy)
+        if one.rung > to and (one.copied or now - one.last_used >= least) and one.may_step_down(now, policy)
     )

@@ -47,8 +47,8 @@ class LlamaLadder:
         self._batch: Batch | None = None
         self._template: ChatTemplate | None = None
         self._shape: Shape | None = None
-        self._token = 0
-        """Bytes of one token of context."""
+        self._copy = self._token = 0
+        """Bytes of the private copy of the weights that the hot engine has, and of one token of context."""
         self._draft: Layout | None = None
         """Memory of the draft model."""
         self._private = {Rung.COLD: 0, Rung.WARM: 0, Rung.HOT: 0}
@@ -99,7 +99,7 @@ class LlamaLadder:
         if self._batch is None:
             before = pages.private_bytes_now()
             self._check_files()  # a file may have been replaced since
-            self._weights = self._acquire(repack=self.options.reordered)
+            self._copy, self._weights = self._copied, self._acquire(repack=self.options.reordered)
             resident = self._weights.heat()  # on other cores, while the context is made
             try:
                 self._batch = self._make_batch(self._weights)
@@ -248,6 +248,7 @@ class LlamaLadder:
         return {
             "prefix_cache": self._saved.size,
             "reordered": self._copied,
+            "copy": self._copy if self.rung is Rung.HOT else 0,
             "draft": self._drafting,
             "optional_context": optional,
             "context": span.savable() - optional,

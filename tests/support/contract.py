@@ -147,7 +147,7 @@ class EngineContract:
         """An engine that offers no savings has nothing to prove."""
         first = list(self.run(hot, threading.Event()))
         offered = hot.savings() if isinstance(hot, Thrifty) else {}
-        assert set(offered) <= {"prefix_cache", "reordered", "draft", "optional_context", "context", "image"}
+        assert set(offered) <= {"prefix_cache", "reordered", "copy", "draft", "optional_context", "context", "image"}
         for kind, saved in offered.items():
             rung = hot.rung
             hot.shed(kind, saved)

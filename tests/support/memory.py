@@ -136,6 +136,7 @@ class ThriftyResident(FakeResident):
         found["draft"] = self.draft
         return {
             "prefix_cache": self.cached,
+            "copy": self.reordered if self.rung is Rung.HOT else 0,
             **{kind: 0 if self.rung is Rung.HOT else size for kind, size in found.items()},
         }
 

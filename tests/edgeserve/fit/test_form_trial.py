@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.errors import ContextOverflow
 from edgeserve.fit import form_trial
 from edgeserve.fit.form_trial import changes, compare, measure_form, search, session
 from edgeserve.fit.tuned import Form, Settings
@@ -102,6 +105,7 @@ class Clocked:
     def __init__(self, pieces: int) -> None:
         self.now, self.pieces, self.prompts = 0.0, pieces, list[str]()
         self.steps: list[str] = []
+        self.first: Exception | None = None
 
     def clock(self) -> float:
         return self.now
@@ -119,6 +123,8 @@ class Clocked:
 
     def chat(self, request: Any, cancel: object) -> Iterator[object]:
         self.prompts.append(str(request.prompt))
+        if len(self.prompts) == 1 and self.first is not None:
+            raise self.first
         self.now += 0.9
         for _ in range(self.pieces):
             self.now += 0.1
@@ -139,7 +145,34 @@ def test_a_form_has_the_figures_of_its_engine(monkeypatch: pytest.MonkeyPatch) -
     assert (form.climb, form.prompt, form.tokens) == pytest.approx((0.5, 200.0, 10.0))
     assert (specs[0].threads, dict(specs[0].options)) == (3, {**form_trial.FIXED, "kv_type": "f16", "repack": "on"})
     assert engine.steps == ["open", "heat", "close"]
-    assert len(engine.prompts) == 1
+    other, own = engine.prompts
+    assert len(other) > 2 * len(own), "the other conversation, not measured, is the longer one"
+    assert other.split()[0] != own.split()[0], "they share no prefix"
+
+
+def test_a_model_of_a_short_context_is_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Clocked(20)
+    engine.first = ContextOverflow("1300 tokens and a context of 1024")
+    monkeypatch.setattr(form_trial, "make_engine", lambda spec: engine)
+    form = measure_form(ModelSpec("llm", "m", "x:Y"), {}, engine.clock)
+    assert (form.prompt, form.tokens) == pytest.approx((200.0, 10.0))
+
+
+@pytest.mark.models
+def test_the_other_conversation_stays_in_the_context(
+    pulled: Callable[[str], Mapping[str, Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens, close = list[int](), LlamaChat.close
+
+    def closing(engine: LlamaChat) -> None:
+        tokens.extend(slot.tokens for slot in engine.slot_states())
+        close(engine)
+
+    monkeypatch.setattr(LlamaChat, "close", closing)
+    files = pulled("smollm2-135m-instruct")
+    measure_form(ModelSpec("llm", "m", "edgeserve.engines.llama.chat:LlamaChat", files, "cpu", 2), {})
+    assert min(tokens) > 500
+    assert max(tokens) > 2 * min(tokens)
 
 
 def test_an_engine_is_closed_when_its_answer_is_too_short(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 from pathlib import Path
 
@@ -37,13 +38,22 @@ def test_a_record_lies_beside_the_models_and_is_read_again(model: Path, kept: tu
     assert found.runtime, "the release of llama-cpp-python"
 
 
-@pytest.mark.parametrize("changed", [{"size": 6}, {"runtime": "0.0.1"}, {"processor": "Z80"}, {"machine": "1 cores"}])
+@pytest.mark.parametrize(
+    "changed", [{"size": 6}, {"runtime": "0.0.1"}, {"processor": "Z80"}, {"machine": "1 cores"}, {"method": 1}]
+)
 def test_a_record_of_another_file_runtime_or_machine_does_not_hold(
     model: Path, kept: tuple[Path, Tuned], changed: dict[str, int | str]
 ) -> None:
     path, found = kept
     tuned.keep(path, dataclasses.replace(found, **changed))  # type: ignore[arg-type]
     assert tuned.read(path, model) is None
+
+
+def test_a_record_of_the_first_edition_has_no_number_and_does_not_hold(model: Path, kept: tuple[Path, Tuned]) -> None:
+    written = json.loads(kept[0].read_text())
+    del written["method"]
+    kept[0].write_text(json.dumps(written))
+    assert tuned.read(kept[0], model) is None
 
 
 def test_no_record_and_no_model_say_nothing(model: Path, kept: tuple[Path, Tuned]) -> None:

@@ -168,6 +168,27 @@ def test_what_is_whole_goes_as_a_whole_without_room_and_comes_back_with_it(kind:
     assert heated(world) == 400
 
 
+def test_under_pressure_a_copy_goes_at_the_first_rest_and_comes_back_with_the_room() -> None:
+    llm = ThriftyResident("llm", 100, 400, reordered=300)
+    world = World(1000, llm)
+    assert heated(world) == 400
+    world.probe.base = 250 * MB
+    world.governor.relieve()
+    assert llm.rung is Rung.HOT, "used just now"
+    world.clock.now += POLICY.grace_seconds
+    world.governor.relieve()
+    assert llm.rung is Rung.WARM
+    assert heated(world) == 100, "with mapped weights"
+    world.probe.base = 550 * MB
+    world.clock.now += POLICY.grace_seconds
+    world.governor.relieve()
+    assert llm.rung is Rung.HOT, "it has no copy to give back"
+    world.probe.base = 0
+    world.governor.relieve()
+    world.governor.step_down(llm, Rung.WARM, "idle")
+    assert heated(world) == 400
+
+
 def test_a_copy_of_the_weights_goes_before_the_context() -> None:
     llm = ThriftyResident("llm", 0, 900, reordered=300, optional=300)
     world = World(1000, llm)

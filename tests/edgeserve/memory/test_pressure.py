@@ -97,6 +97,24 @@ def test_steps_by_level(level: Level, steps: tuple[Step, ...]) -> None:
     assert relief(level, ENGINES, NOW, POLICY) == steps
 
 
+@pytest.mark.parametrize(
+    ("level", "steps"),
+    [
+        (Level.LOW, ()),
+        (Level.MODERATE, (Step("asr", Rung.WARM), Step("llm", Rung.WARM))),
+        (Level.HIGH, (Step("asr", Rung.WARM), Step("llm", Rung.WARM), Step("vision", Rung.WARM))),
+    ],
+)
+def test_a_private_copy_of_weights_goes_first_and_at_once(level: Level, steps: tuple[Step, ...]) -> None:
+    engines = [
+        stands("vision", 31),
+        stands("llm", 11, copied=1),
+        stands("asr", 12, copied=1),
+        stands("tts", 4, copied=1),
+    ]
+    assert relief(level, engines, NOW, POLICY) == steps
+
+
 def test_warm_engines_are_closed_at_critical_only() -> None:
     warm = [stands("llm", 500, Rung.WARM)]
     assert relief(Level.HIGH, warm, NOW, POLICY) == ()
@@ -113,6 +131,7 @@ def test_warm_engines_are_closed_at_critical_only() -> None:
             st.floats(0, 300),
             st.sampled_from(Rung),
             leases=st.integers(0, 1),
+            copied=st.integers(0, 1),
             pinned=st.booleans(),
             busy=st.booleans(),
         ),

@@ -56,6 +56,21 @@ def say(engine: LlamaChat, prompt: str, tokens: int = 8) -> tuple[str, int]:
     return "".join(one.text for one in events if isinstance(one, TokenEvent)), finish.cached_tokens
 
 
+def test_a_hot_engine_tells_of_its_copy_and_is_parked_for_it(spec: ModelSpec) -> None:
+    engine = LlamaChat(dataclasses.replace(spec, options={**spec.options, "tuned": {"repack": "on"}}))
+    assert engine.savings()["copy"] == 0
+    engine.open()
+    engine.heat()
+    size = spec.files["model"].stat().st_size
+    assert (engine.savings()["reordered"], engine.savings()["copy"]) == (0, size)
+    engine.park()
+    assert (engine.savings()["reordered"], engine.savings()["copy"]) == (size, 0)
+    engine.shed("reordered", size)
+    engine.heat()
+    assert engine.savings()["copy"] == 0, "mapped weights"
+    engine.close()
+
+
 def test_a_parked_conversation_goes_on_where_it_was(engine: LlamaChat, spec: ModelSpec) -> None:
     first, cached = say(engine, STORY)
     assert cached == 0
