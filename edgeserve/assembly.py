@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from edgeserve.dataclass import dataclass
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 
@@ -69,7 +70,7 @@ def assemble(config: Config, store: Store) -> tuple[Pool, Assembly]:
     return pool, assembly
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Assembly:
     """Makes hosts.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from typing import Literal
 
 Role = Literal["system", "user", "assistant", "tool"]

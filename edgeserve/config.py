@@ -12,7 +12,8 @@ import dataclasses
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal

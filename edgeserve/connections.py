@@ -10,7 +10,7 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Callable, Container
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Protocol
 
 from edgeserve.clients import client_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import TYPE_CHECKING
 
 from edgeserve.announcement import WEB, Announcement

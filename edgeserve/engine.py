@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 

@@ -6,7 +6,8 @@ Tables by job in other rooms are derived from ``INFO``. A new job is a name in `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from types import MappingProxyType
 from typing import Literal
 

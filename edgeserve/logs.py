@@ -24,7 +24,7 @@ about: contextvars.ContextVar[Mapping[str, object]] = contextvars.ContextVar("ab
 """Keys of every line of the request in JSON: its trace, and the model that it asks. They may grow meanwhile."""
 
 Kind = tuple[str, int, str, type[BaseException] | None]
-CONTROL = re.compile(
+CONTROL = (
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
 """Control characters, separators of lines and paragraphs, characters of direction or no width, and surrogates."""
@@ -40,7 +40,7 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 def escaped(text: str) -> str:
     """``text`` as one line of visible characters, escaped as in Python and JSON strings."""
-    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(CONTROL, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class PlainFormatter(logging.Formatter):

@@ -6,7 +6,8 @@ little-endian mono at the event's own rate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from typing import Literal
 
 from edgeserve.chat_parts import ImagePart as ImagePart

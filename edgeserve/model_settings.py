@@ -6,7 +6,8 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from typing import Any, Literal
 
 from edgeserve.device import Device

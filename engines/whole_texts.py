@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Any, Protocol, TypeVar
 
 from edgeserve.errors import ContextOverflow, InvalidRequest

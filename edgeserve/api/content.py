@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from edgeserve.dataclass import dataclass
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -20,7 +21,7 @@ FILES = ("input_audio", "file", "input_file")
 """Types of parts that hold a sound, a text, a PDF file or a picture."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Pending:
     """A part that is still to be read.
 

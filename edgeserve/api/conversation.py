@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from edgeserve.dataclass import dataclass
 import itertools
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
@@ -33,7 +34,7 @@ ROLES: Mapping[str, Role] = MappingProxyType(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Conversation:
     """Messages without their pictures, sounds and files, and those in their order."""
 

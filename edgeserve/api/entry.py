@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from types import MappingProxyType
 from typing import Any
 

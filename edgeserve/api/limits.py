@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Literal
 
 from starlette.requests import Request

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 
 from starlette.types import Scope
 

@@ -11,7 +11,8 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from typing import Any
 
 from starlette.datastructures import MutableHeaders

@@ -7,7 +7,7 @@ import math
 import os
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import cast
 
 from edgeserve.audio.bounds import SEND

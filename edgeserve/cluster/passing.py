@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgeserve import clients

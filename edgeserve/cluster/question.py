@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 

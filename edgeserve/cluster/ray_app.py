@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Any
 
 from ray import serve

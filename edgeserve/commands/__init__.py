@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from edgeserve.dataclass import dataclass
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -18,7 +19,7 @@ AGAIN_SECONDS = 1.0
 Row = Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Shown:
     """The latest sample by the names of its columns, the rows of the models at the time ``at``, and the pulls."""
 

@@ -7,7 +7,7 @@ import queue
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import IO, Any, cast
 
 from edgeserve.errors import EngineFailure, NotSupported

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import IO, cast
 
 from edgeserve.audio.encode import FORMS

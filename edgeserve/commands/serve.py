@@ -7,7 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 
 import edgeserve
 from edgeserve.commands import Call, desktop, supply

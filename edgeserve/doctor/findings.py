@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Literal
 
 from edgeserve.doctor.machine import Machine

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from edgeserve.dataclass import dataclass
 from typing import Literal
 
 from edgeserve.engine import Footprint, Listed, ModelSpec

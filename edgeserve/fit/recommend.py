@@ -6,7 +6,8 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import Any
 

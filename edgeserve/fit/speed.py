@@ -14,7 +14,7 @@ The shares are measured on one thread of an EPYC with AVX-512 (docs/models.md).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Literal
 
 from edgeserve.models.entry import Entry

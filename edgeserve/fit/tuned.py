@@ -11,7 +11,7 @@ import importlib.util
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 
 from edgeserve.models import disk

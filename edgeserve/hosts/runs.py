@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 
 from edgeserve.messages import Event
 from edgeserve.residency import wakes

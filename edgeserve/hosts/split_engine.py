@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Any, cast
 
 from edgeserve.engine import Engine, Footprint, Rung

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from typing import Literal
 
 Scope = Literal["use", "admin"]

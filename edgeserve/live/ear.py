@@ -12,7 +12,7 @@ import itertools
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Any
 
 from edgeserve.errors import InvalidRequest

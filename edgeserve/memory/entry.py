@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from edgeserve.dataclass import dataclass
 import logging
 import math
 from collections.abc import Callable, Iterator, Set
@@ -29,7 +30,7 @@ LEAST_RAISE = 16 * MB
 """Bytes by which the expected memory of an engine grows at least when the system has killed its process."""
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class Entry:
     """The account of one engine.
 

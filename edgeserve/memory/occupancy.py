@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Literal
 
 from edgeserve.engine import Rung

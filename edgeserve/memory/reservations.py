@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from edgeserve.dataclass import dataclass
 from collections.abc import Callable
 from types import TracebackType
 
@@ -17,7 +18,7 @@ MEASURE_EVERY = 30.0
 """Seconds between two measurements of a hot engine, whose arenas may still grow."""
 
 
-@dataclasses.dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Reservation:
     """Bytes set aside for one request and, when the engine ``climbs``, for its way up to hot.
 

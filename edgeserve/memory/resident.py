@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from edgeserve.dataclass import dataclass
 from collections.abc import Mapping
 from typing import Literal, Protocol
 
@@ -64,7 +65,7 @@ class Resident(Protocol):
         ...
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Moved:
     """A step down that happened, read while no other thread could move the engine.
 
@@ -77,7 +78,7 @@ class Moved:
     cached: Amount = NOTHING
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Refused:
     """A step down that did not happen, with the reason."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from edgeserve.dataclass import dataclass
 from types import MappingProxyType
 from typing import Literal
 

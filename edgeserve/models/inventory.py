@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from edgeserve.dataclass import dataclass
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from edgeserve.models.stored import StoredModel
 from edgeserve.models.wanted import Wanted, mending, plain, understand
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Inventory:
     """Reads the folder ``root``; writes nothing."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from importlib.util import find_spec
 from types import MappingProxyType
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from edgeserve.dataclass import dataclass
 from typing import Literal
 
 from edgeserve.errors import Cancelled, EdgeserveError, SourceUnavailable

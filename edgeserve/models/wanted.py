@@ -6,7 +6,8 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 

@@ -24,7 +24,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import NoReturn
 
 from edgeserve.processes import start

@@ -20,7 +20,7 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Any
 
 from edgeserve.errors import Busy, TooLarge

@@ -19,7 +19,7 @@ SCARCE = {errno.EAGAIN, errno.ENOMEM}
 RETRY_SECONDS = 5.0
 SECRETS = ("EDGESERVE_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 """Variables that no child gets: one that a crafted file has taken over could tell them."""
-RARELY = ("inspect", "ipaddress")
+RARELY = ("inspect", "ipaddress", "traceback", "hashlib", "copy", "selectors", "ntpath")
 """Modules that dataclasses and pathlib import and hardly use: 1.2 MB, and 8 ms of a start."""
 _FLAGS = {
     "isolated": "-I",

@@ -16,7 +16,8 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from edgeserve.dataclass import dataclass
 from typing import NoReturn
 
 from edgeserve.system import heap, libc, streams

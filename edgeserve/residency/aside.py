@@ -9,7 +9,8 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from edgeserve import clients

@@ -11,7 +11,8 @@ import bisect
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from edgeserve.clients import Client, Groups

@@ -6,7 +6,8 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 
 from edgeserve import messages
 from edgeserve.errors import Cancelled, EdgeserveError

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 
 from edgeserve.errors import ConfigError, EdgeserveError

@@ -7,7 +7,8 @@ import pwd
 import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import Literal
 

@@ -10,7 +10,7 @@ import contextlib
 import socket
 import struct
 import time
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 
 from edgeserve.errors import Unreachable
 

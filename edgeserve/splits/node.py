@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 
 from edgeserve.errors import Unreachable
 

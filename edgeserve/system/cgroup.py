@@ -7,7 +7,7 @@ active_file.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from pathlib import Path, PurePosixPath
 
 from edgeserve.system.readings import GroupLimit

@@ -10,7 +10,7 @@ import ctypes
 import gc
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 
 from edgeserve.system import libc
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 
 from edgeserve.units import KB

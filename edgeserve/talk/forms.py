@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from types import MappingProxyType
 
 from edgeserve.messages import INPUT_SAMPLE_RATE, AudioEvent

@@ -6,7 +6,7 @@ Times are seconds from the start of the sound. No clock: silence is counted in f
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Literal
 
 from edgeserve.talk.detection import FRAME_SECONDS, LOUDNESS

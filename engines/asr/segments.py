@@ -7,7 +7,7 @@ ends where the probability stays below 0.35.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import NamedTuple
 
 from edgeserve.messages import INPUT_SAMPLE_RATE

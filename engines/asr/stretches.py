@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Any
 
 from edgeserve.engine import Cancel

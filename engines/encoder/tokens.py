@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import Any
 

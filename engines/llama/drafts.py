@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Protocol
 
 from edgeserve.engines.llama.lookup import Lookup

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from edgeserve.dataclass import dataclass
 import math
 
 from edgeserve.engine import Footprint, ModelSpec
@@ -47,7 +48,7 @@ def by_shape(shape: Shape, options: LlamaOptions) -> Layout:
     return Layout(shape.vocabulary * VOCABULARY_BYTES, compute + size * token, token=token)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Span:
     """A context of ``size`` tokens, of ``token`` bytes each."""
 

@@ -10,7 +10,7 @@ The first line of it, other files of a repository, is in the form of Qwen2.5-Cod
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Any
 
 from edgeserve.engines.llama.model import MappedModel

@@ -9,7 +9,8 @@ import math
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 

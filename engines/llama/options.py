@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from types import MappingProxyType
 from typing import Literal
 

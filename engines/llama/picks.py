@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Any
 
 from edgeserve.engines.llama.background import Background

@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Any
 
 from edgeserve.engines.llama.filling import filling

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 
 from edgeserve.engines.llama.gguf import read_header, whole

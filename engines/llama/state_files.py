@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 
 log = logging.getLogger("edgeserve.llama")

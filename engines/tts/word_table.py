@@ -17,7 +17,7 @@ import mmap
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import Any
 

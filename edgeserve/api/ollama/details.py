@@ -7,7 +7,8 @@ import hashlib
 import importlib
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import Any
 

@@ -7,7 +7,8 @@ import secrets
 import string
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from typing import Any
 
 from edgeserve.api import failures

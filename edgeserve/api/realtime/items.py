@@ -6,7 +6,8 @@ import base64
 import binascii
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from types import MappingProxyType
 from typing import Any
 

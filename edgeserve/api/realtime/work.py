@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 
 from edgeserve.api.realtime.items import Item
 from edgeserve.api.realtime.response import Response

@@ -6,7 +6,7 @@ import json
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Any
 
 from edgeserve.errors import EdgeserveError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 
 from edgeserve.api.fields import Fields, clipped
 from edgeserve.api.json_schema import ENCODER

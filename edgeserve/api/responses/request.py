@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from edgeserve.dataclass import dataclass
 import functools
 import json
 from typing import Any
@@ -55,7 +56,7 @@ class ResponseStreamOptions(Record):
     include_obfuscation = Flag("accepted; it changes nothing here")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Prompted:
     """The prompt of a request.
 

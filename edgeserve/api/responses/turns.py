@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 
 from edgeserve.api.content import Parts, Pending
 from edgeserve.api.conversation import Conversation, OpenCalls

@@ -6,7 +6,8 @@ import bisect
 import itertools
 import string
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from edgeserve.dataclass import dataclass
 
 from starlette.requests import Request
 

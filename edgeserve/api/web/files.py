@@ -9,7 +9,7 @@ import functools
 import gzip
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 from types import MappingProxyType
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import Any
 

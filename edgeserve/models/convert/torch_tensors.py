@@ -15,7 +15,7 @@ import math
 import pickle
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import Any
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import Any
 

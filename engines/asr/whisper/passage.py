@@ -14,7 +14,8 @@ import itertools
 import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from edgeserve.dataclass import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from edgeserve.engines.asr.stretches import Joined

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from edgeserve.dataclass import dataclass
 from typing import Any, TypeVar
 
 from edgeserve.engine import Cancel
