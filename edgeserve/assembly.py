@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from edgeserve.dataclass import dataclass
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from edgeserve.config import Config
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Engine, ModelSpec
 from edgeserve.errors import ConfigError, ModelMissing, StoreError
 from edgeserve.hosts.process_host import ProcessHost

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from typing import Literal
+
+from edgeserve.dataclass import dataclass
 
 Role = Literal["system", "user", "assistant", "tool"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import ipaddress
+
 from edgeserve.dataclass import dataclass
 
 LOOPBACK = "loopback"

@@ -84,6 +84,14 @@ def _check(made: Any, slots: list[str]) -> None:
         raise TypeError(f"{made.__qualname__}.{odd[0]} is no field: use dataclasses.dataclass")
 
 
+def make_all() -> None:
+    """Make the methods that most classes need, for the children of a process that forks."""
+    for module in tuple(sys.modules.values()):
+        for one in tuple(getattr(module, "__dict__", {}).values()):
+            if isinstance(one, type) and isinstance(vars(one).get("__init__"), _Later):
+                dataclasses.fields(one)
+
+
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:

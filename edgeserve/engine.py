@@ -17,10 +17,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from edgeserve.dataclass import dataclass
 from edgeserve.device import Device
 from edgeserve.jobs import Job
 from edgeserve.messages import (

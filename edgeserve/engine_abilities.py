@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import ChatRequest, DetectRequest, EmbedRequest, RerankRequest, SpeechChances, TextRequest
 from edgeserve.slots import SlotRequest, SlotState
 from edgeserve.splits.plan import Sizes

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.units import GB
 
 Job = Literal["llm", "vision", "asr", "tts", "embedding", "rerank", "speaker"]

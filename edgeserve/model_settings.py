@@ -7,9 +7,9 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from typing import Any, Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.device import Device
 from edgeserve.duration import read_duration
 from edgeserve.errors import ConfigError

@@ -10,10 +10,10 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ConfigError
 from edgeserve.setting_values import checked, from_text, hints_of, shorten
 

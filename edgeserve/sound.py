@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from typing import Protocol
+
+from edgeserve.dataclass import dataclass
 
 INPUT_SAMPLE_RATE = 16_000
 """Sample rate of all audio for speech-to-text engines, in Hz."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from edgeserve.dataclass import dataclass
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -13,6 +11,7 @@ from edgeserve.api.limits import Limits
 from edgeserve.api.openai.accepted import Unavailable
 from edgeserve.api.schema import VISIBLE, Field, Object, Record, read_variant
 from edgeserve.api.values import Enum, Ignored, Text
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import TextPart
 
 PICTURES = ("image_url", "input_image")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from edgeserve.dataclass import dataclass
 import itertools
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
@@ -18,6 +17,7 @@ from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Object, Objects, Record
 from edgeserve.api.values import Enum, Ignored, Text
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import Message, Role, TextPart, ToolCall
 
 MAX_FILES = 8

@@ -11,7 +11,6 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from typing import Any, Protocol, TypeVar
 
 from starlette.requests import Request
@@ -22,6 +21,7 @@ from edgeserve import messages
 from edgeserve.api import notes
 from edgeserve.api.presence import watching
 from edgeserve.clients import client_of
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
 from edgeserve.jobs import Job
 from edgeserve.residency.aside import Aside

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import UnsupportedMedia
 from edgeserve.processes import codec
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-from edgeserve.dataclass import dataclass
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from edgeserve.commands.remote import Server
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError
 
 PATH = "/memory/feed?past=0"

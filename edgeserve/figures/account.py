@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextvars
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.figures.answer import Answer, Times
 from edgeserve.figures.spans import Attributes, Span
 from edgeserve.figures.trace import HEADER, Trace

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from edgeserve.dataclass import dataclass
-
 from edgeserve.engine import Rung
 
 LOAD = "load"

@@ -6,6 +6,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import field
+
 from edgeserve.dataclass import dataclass
 
 Labels = tuple[str, ...]

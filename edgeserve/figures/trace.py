@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable
+
 from edgeserve.dataclass import dataclass
 
 HEADER = "traceparent"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from edgeserve.dataclass import dataclass
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, Listed, ModelSpec
 from edgeserve.errors import EdgeserveError
 from edgeserve.hosts.remote import WORKER

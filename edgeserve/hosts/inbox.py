@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from typing import get_args
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import (
     AudioEvent,

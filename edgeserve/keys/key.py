@@ -6,8 +6,9 @@ import hashlib
 import re
 import secrets
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from typing import Literal
+
+from edgeserve.dataclass import dataclass
 
 Scope = Literal["use", "admin"]
 SCOPES: tuple[Scope, ...] = ("use", "admin")

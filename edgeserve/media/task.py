@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from edgeserve.dataclass import dataclass
-
 from edgeserve.errors import EdgeserveError, EngineFailure, MemoryPressure, TooLarge, UnsupportedMedia
 from edgeserve.units import GB
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from edgeserve.dataclass import dataclass
 import logging
 import math
 from collections.abc import Callable, Iterator, Set
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, Rung
 from edgeserve.errors import EdgeserveError
 from edgeserve.figures.moves import CLOSED, MAPPED, Move

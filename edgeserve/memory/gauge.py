@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from edgeserve.dataclass import dataclass
-
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget, budget

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from edgeserve.dataclass import dataclass
 from collections.abc import Callable
 from types import TracebackType
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, Rung
 from edgeserve.figures.moves import LOAD, Move
 from edgeserve.memory.accounts import Accounts

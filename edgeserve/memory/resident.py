@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-from edgeserve.dataclass import dataclass
 from collections.abc import Mapping
 from typing import Literal, Protocol
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.memory.amount import NOTHING, Amount, without_requests
 

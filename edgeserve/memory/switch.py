@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from edgeserve.dataclass import dataclass
 import logging
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Cancel
 from edgeserve.errors import Cancelled
 from edgeserve.jobs import INFO

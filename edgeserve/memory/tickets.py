@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterator
+
 from edgeserve.dataclass import dataclass
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from edgeserve.dataclass import dataclass
 import itertools
 import threading
 import time
@@ -16,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Rung
 from edgeserve.memory.ring import Ring
 

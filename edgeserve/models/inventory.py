@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from edgeserve.dataclass import dataclass
 from collections.abc import Mapping
 from pathlib import Path
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ModelDamaged, ModelMissing, StoreError
 from edgeserve.models import disk, manifest
 from edgeserve.models.stored import StoredModel

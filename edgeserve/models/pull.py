@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from edgeserve.dataclass import dataclass
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import Cancelled, EdgeserveError, SourceUnavailable
 from edgeserve.models.pace import WINDOW_SECONDS, Pace
 from edgeserve.models.sources.source import Progress

@@ -7,10 +7,10 @@ import hashlib
 import re
 from collections.abc import Container, Mapping
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import NotFound, StoreError
 from edgeserve.jobs import ENCODERS, INFO, MLX_WHISPER
 from edgeserve.models import catalog, encoders

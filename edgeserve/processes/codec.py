@@ -37,7 +37,7 @@ _CLASSES: dict[str, type] = {
 
 
 @functools.cache
-def _fields(kind: Any) -> tuple[str, ...]:
+def _fields(kind: type[Any]) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))
 
 
@@ -81,9 +81,10 @@ class Writer:
             self.descriptors.append(value.descriptor)
             return {"f": len(self.descriptors) - 1}
         name = type(value).__name__
-        if _CLASSES.get(name) is not type(value):
+        kind: Any = _CLASSES.get(name)
+        if kind is not type(value):
             raise TypeError(f"{name} cannot cross the border between processes")
-        return {"c": name, "v": [self.write(getattr(value, field)) for field in _fields(type(value))]}
+        return {"c": name, "v": [self.write(getattr(value, field)) for field in _fields(kind)]}  # type: ignore[arg-type]  # a class
 
     def _add(self, data: bytes | memoryview) -> list[int]:
         start = self._size

@@ -17,9 +17,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from edgeserve.dataclass import dataclass
 from typing import NoReturn
 
+from edgeserve.dataclass import dataclass
 from edgeserve.system import heap, libc, streams
 
 IGNORED = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, Rung
 from edgeserve.slots import SlotState
 

@@ -12,10 +12,10 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from edgeserve.clients import Client, Groups
+from edgeserve.dataclass import dataclass
 
 _numbers = itertools.count()
 

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 
 from edgeserve import clients
 from edgeserve.clients import Groups
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import Busy, ShuttingDown
 from edgeserve.shares import Shares
 

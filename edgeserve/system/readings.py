@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from typing import Protocol
 
+from edgeserve.dataclass import dataclass
 from edgeserve.device import AllocatorMemory
 
 

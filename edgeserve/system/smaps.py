@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from edgeserve.dataclass import dataclass
 from pathlib import Path
 
+from edgeserve.dataclass import dataclass
 from edgeserve.units import KB
 
 MAPS, SMAPS = Path("/proc/self/maps"), Path("/proc/self/smaps")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+
 from edgeserve.dataclass import dataclass
 
 PACE = 15.0

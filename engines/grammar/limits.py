@@ -30,7 +30,7 @@ MAX_ELEMENTS = 2_000_000
 MAX_PRODUCT = 2000
 """llama.cpp's MAX_REPETITION_THRESHOLD: names in the repeated item, times the repeats."""
 
-TOKEN = (
+SIGN = (
     r'"(?P<text>(?:[^"\\]|\\.)*)"|\[(?P<set>(?:[^\]\\]|\\.)*)\]|(?P<name>[A-Za-z0-9-]+)'
     r"|(?P<sign>[()|*+?])|\{(?P<low>\d+)(?P<range>,?)(?P<high>\d*)\}|(?P<blank>[ ]+)"
 )
@@ -58,7 +58,7 @@ class _Reader:
             if defined:
                 number = self._number(name.strip())
                 self._nesting = 0
-                self._tokens = re.finditer(TOKEN, body)
+                self._tokens = re.finditer(SIGN, body)
                 self.rules[number] = self._alternatives()
         if None in self.rules:
             raise ValueError("a rule is not defined")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.grammar.chars import Ranges
 from edgeserve.engines.grammar.rules import Unsayable
 

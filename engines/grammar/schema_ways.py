@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.grammar import number, pattern
 from edgeserve.engines.grammar.rules import Budget, Unsayable
 from edgeserve.engines.grammar.schema_formats import known

@@ -10,8 +10,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.context import Context, Item
 from edgeserve.engines.llama.pace import Pace, median

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-from edgeserve.dataclass import dataclass
 import math
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.engines.llama import adapters, probe
 from edgeserve.engines.llama.gguf import Shape

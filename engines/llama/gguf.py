@@ -10,10 +10,10 @@ import os
 import struct
 from collections.abc import Mapping
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EngineFailure
 
 MAGIC = b"GGUF"

@@ -7,7 +7,6 @@ It reads the sizes of the buffers from llama.cpp's log, and measures the vocabul
 from __future__ import annotations
 
 import dataclasses
-from edgeserve.dataclass import dataclass
 import functools
 import json
 import logging
@@ -17,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.device import Device, DeviceMemory
 from edgeserve.engines.llama.options import LlamaOptions, context_size
 from edgeserve.errors import EngineFailure

@@ -7,10 +7,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from pathlib import Path
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.onnx.key import Key, Machine, Source
 
 NOTE = "note.json"

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, ClassVar  # noqa: F401 - a text names it
@@ -14,15 +15,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeserve.dataclass import dataclass
+from edgeserve.dataclass import dataclass, make_all
 
 FLAGS = st.fixed_dictionaries({"frozen": st.booleans(), "eq": st.booleans()}).flatmap(
     lambda flags: st.booleans().map(lambda order: {**flags, "order": order and flags["eq"]})
 )
 NAMES = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=4, unique=True)
-METHODS = (
-    "__init__ __repr__ __eq__ __hash__ __lt__ __setattr__ __delattr__ __getstate__ __setstate__ __match_args__".split()
-)
+METHODS = [
+    "__init__",
+    "__repr__",
+    "__eq__",
+    "__hash__",
+    "__lt__",
+    "__setattr__",
+    "__delattr__",
+    "__getstate__",
+    "__setstate__",
+    "__match_args__",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,6 +188,13 @@ def test_nothing_is_made_before_it_is_asked_for() -> None:
     assert "_Later" not in {type(one).__name__ for one in vars(made).values()}
 
 
+def test_all_classes_of_all_modules_are_made_before_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Shape(["a"], 1, {"frozen": True}).write(dataclass)
+    monkeypatch.setattr(sys.modules[__name__], "extra", made, raising=False)
+    make_all()
+    assert type(vars(made)["__init__"]).__name__ == "function"
+
+
 def test_threads_that_ask_at_once_get_equal_methods() -> None:
     for _ in range(20):
         kind = Shape(["a"], 1, {"frozen": True}).write(dataclass)
@@ -198,5 +215,5 @@ def test_threads_that_ask_at_once_get_equal_methods() -> None:
 def test_an_annotation_that_is_no_field_is_refused() -> None:
     space = {"__annotations__": {"a": "int", "B": "ClassVar[int]"}, "B": 1, "__module__": __name__}
     made = dataclass(slots=True)(type("made", (), space))
-    with pytest.raises(TypeError, match="made.B is no field"):
+    with pytest.raises(TypeError, match=r"made\.B is no field"):
         made(1)

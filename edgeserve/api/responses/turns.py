@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 
 from edgeserve.api.content import Parts, Pending
 from edgeserve.api.conversation import Conversation, OpenCalls
 from edgeserve.api.responses.items import ROLES, CallItem, Item, MessageItem, ResultItem, ThoughtItem
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import Message, Role, TextPart, ToolCall
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from typing import Any
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.json_body import READS, SMALL, read_object
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import InvalidRequest, TooLarge
 
 VERSION = "1.10.2"

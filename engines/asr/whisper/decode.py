@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from edgeserve.dataclass import dataclass
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Cancel
 from edgeserve.engines.asr.whisper.graphs import MAX_POSITIONS, Audio, Graphs, Past
 from edgeserve.engines.asr.whisper.vocabulary import Vocabulary, constrain
