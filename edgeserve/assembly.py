@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from edgeserve.config import Config
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Engine, ModelSpec
 from edgeserve.errors import ConfigError, ModelMissing, StoreError
 from edgeserve.hosts.process_host import ProcessHost
@@ -69,7 +70,7 @@ def assemble(config: Config, store: Store) -> tuple[Pool, Assembly]:
     return pool, assembly
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Assembly:
     """Makes hosts.
 

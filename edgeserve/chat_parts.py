@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from edgeserve.dataclass import dataclass
 
 Role = Literal["system", "user", "assistant", "tool"]
 

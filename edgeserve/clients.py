@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextvars
 import functools
 import ipaddress
-from dataclasses import dataclass
+
+from edgeserve.dataclass import dataclass
 
 LOOPBACK = "loopback"
 """One client for all loopback addresses: any local program may use any of them."""

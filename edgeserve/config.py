@@ -12,13 +12,14 @@ import dataclasses
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 from edgeserve.clients import LOOPBACK, client_of
 from edgeserve.credentials import with_credentials
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import ALL_JOBS, INFO, MODELS, NODES, Job
 from edgeserve.memory.policy import MemoryPolicy, read_policy

@@ -10,10 +10,10 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 from typing import Protocol
 
 from edgeserve.clients import client_of
+from edgeserve.dataclass import dataclass
 
 log = logging.getLogger("edgeserve.connections")
 

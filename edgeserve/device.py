@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from edgeserve.dataclass import dataclass
 
 Device = Literal["auto", "cpu", "cuda", "metal"]
 

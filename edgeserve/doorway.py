@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgeserve.announcement import WEB, Announcement
 from edgeserve.attendants import Announcing, Attendant, IdleExit, Renewal, Systemd
 from edgeserve.config import Config
+from edgeserve.dataclass import dataclass
 from edgeserve.models.store import Store
 from edgeserve.own_files import certificate_paths, tls_folder
 from edgeserve.system.notify import Notifier

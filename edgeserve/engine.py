@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from edgeserve.dataclass import dataclass
 from edgeserve.device import Device
 from edgeserve.jobs import Job
 from edgeserve.messages import (

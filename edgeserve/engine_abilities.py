@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import ChatRequest, DetectRequest, EmbedRequest, RerankRequest, SpeechChances, TextRequest
 from edgeserve.slots import SlotRequest, SlotState
 from edgeserve.splits.plan import Sizes

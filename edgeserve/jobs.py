@@ -6,10 +6,11 @@ Tables by job in other rooms are derived from ``INFO``. A new job is a name in `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.units import GB
 
 Job = Literal["llm", "vision", "asr", "tts", "embedding", "rerank", "speaker"]

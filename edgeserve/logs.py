@@ -24,9 +24,7 @@ about: contextvars.ContextVar[Mapping[str, object]] = contextvars.ContextVar("ab
 """Keys of every line of the request in JSON: its trace, and the model that it asks. They may grow meanwhile."""
 
 Kind = tuple[str, int, str, type[BaseException] | None]
-CONTROL = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
-)
+CONTROL = "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 """Control characters, separators of lines and paragraphs, characters of direction or no width, and surrogates."""
 LONGEST = 4096
 """Characters of a log line. A path may have 16,000 characters, and a field megabytes."""
@@ -40,7 +38,7 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 def escaped(text: str) -> str:
     """``text`` as one line of visible characters, escaped as in Python and JSON strings."""
-    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(CONTROL, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class PlainFormatter(logging.Formatter):

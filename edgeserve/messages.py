@@ -6,7 +6,7 @@ little-endian mono at the event's own rate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from edgeserve.chat_parts import ImagePart as ImagePart
@@ -17,6 +17,7 @@ from edgeserve.chat_parts import TextPart as TextPart
 from edgeserve.chat_parts import Tool as Tool
 from edgeserve.chat_parts import ToolCall as ToolCall
 from edgeserve.chat_parts import ToolChoice as ToolChoice
+from edgeserve.dataclass import dataclass
 from edgeserve.slots import SlotEvent as SlotEvent
 from edgeserve.slots import SlotRequest as SlotRequest
 from edgeserve.sound import INPUT_SAMPLE_RATE as INPUT_SAMPLE_RATE

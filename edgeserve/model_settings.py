@@ -6,9 +6,10 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.device import Device
 from edgeserve.duration import read_duration
 from edgeserve.errors import ConfigError

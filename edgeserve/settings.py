@@ -9,10 +9,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ConfigError
 from edgeserve.setting_values import checked, from_text, hints_of, shorten
 

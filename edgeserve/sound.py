@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
+
+from edgeserve.dataclass import dataclass
 
 INPUT_SAMPLE_RATE = 16_000
 """Sample rate of all audio for speech-to-text engines, in Hz."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from edgeserve.dataclass import dataclass
 from edgeserve.sound import Audio
 
 

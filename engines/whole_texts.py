@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ContextOverflow, InvalidRequest
 from edgeserve.messages import RerankRequest
 

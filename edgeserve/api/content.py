@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -12,6 +11,7 @@ from edgeserve.api.limits import Limits
 from edgeserve.api.openai.accepted import Unavailable
 from edgeserve.api.schema import VISIBLE, Field, Object, Record, read_variant
 from edgeserve.api.values import Enum, Ignored, Text
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import TextPart
 
 PICTURES = ("image_url", "input_image")
@@ -20,7 +20,7 @@ FILES = ("input_audio", "file", "input_file")
 """Types of parts that hold a sound, a text, a PDF file or a picture."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Pending:
     """A part that is still to be read.
 

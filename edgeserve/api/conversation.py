@@ -17,6 +17,7 @@ from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Object, Objects, Record
 from edgeserve.api.values import Enum, Ignored, Text
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import Message, Role, TextPart, ToolCall
 
 MAX_FILES = 8
@@ -33,7 +34,7 @@ ROLES: Mapping[str, Role] = MappingProxyType(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Conversation:
     """Messages without their pictures, sounds and files, and those in their order."""
 

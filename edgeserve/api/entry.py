@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from edgeserve.api.later import at, later
+from edgeserve.dataclass import dataclass
 from edgeserve.jobs import Job
 from edgeserve.named import find
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +14,7 @@ from starlette.responses import JSONResponse
 from edgeserve import errors
 from edgeserve.api.anthropic import failure as anthropic
 from edgeserve.api.ollama import failure as ollama
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError
 
 STATUS: Mapping[str, int] = MappingProxyType(

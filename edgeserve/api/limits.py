@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from starlette.requests import Request
@@ -11,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from edgeserve.api import failures
 from edgeserve.api.auth import client_of
 from edgeserve.api.bodies import Bodies
+from edgeserve.dataclass import dataclass
 from edgeserve.units import MB
 
 HOLD = "edgeserve.hold"

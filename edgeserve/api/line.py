@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from starlette.requests import Request
@@ -22,6 +22,7 @@ from edgeserve.api import notes
 from edgeserve.api.auth import client_of
 from edgeserve.api.presence import watching
 from edgeserve.api.rendering import Steps
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
 from edgeserve.jobs import Job
 from edgeserve.residency.lease import Lease

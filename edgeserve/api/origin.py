@@ -9,10 +9,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from starlette.types import Scope
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ConfigError
 
 NAME = r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?"

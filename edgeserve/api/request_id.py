@@ -11,7 +11,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from edgeserve import logs
 from edgeserve.api import failures, notes
 from edgeserve.api.anthropic import headers as anthropic
+from edgeserve.dataclass import dataclass
 from edgeserve.figures import account as accounts
 from edgeserve.figures import trace
 from edgeserve.figures.account import Account

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -13,6 +12,7 @@ from edgeserve.api.json_schema import JsonSchema
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Object, Objects, Record
 from edgeserve.api.values import Enum, Flag, Text
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import InvalidRequest, NotSupported
 from edgeserve.messages import Tool, ToolChoice
 

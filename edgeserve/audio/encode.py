@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from edgeserve.audio.wav import wav_header
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EngineFailure, NotSupported
 
 PCM_RATE = 24_000

@@ -9,7 +9,6 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgeserve import clients
@@ -21,6 +20,7 @@ from edgeserve.api.limits import Limits
 from edgeserve.cluster.asgi import Receive, Scope, Send, error, fail, header, knows, target
 from edgeserve.cluster.question import Question, read_question
 from edgeserve.cluster.reader import without_cookies
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ConfigError
 
 PORT = 8080

@@ -6,9 +6,9 @@ The unit of cost is one answer of the model: the time for which a request waits 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from edgeserve.cluster.snapshot import ModelState, Node, Snapshot
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Rung
 from edgeserve.memory.pressure import Level
 

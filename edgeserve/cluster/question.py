@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
 from edgeserve.api.json_body import read_object
 from edgeserve.cluster.affinity import digests
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import InvalidRequest
 from edgeserve.jobs import CHAT, Job
 from edgeserve.residency.names import spellings

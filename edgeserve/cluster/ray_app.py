@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ray import serve
@@ -21,6 +20,7 @@ from edgeserve.cluster.ray_node import NodeReplica
 from edgeserve.cluster.ray_router import PlacingRouter
 from edgeserve.cluster.scale import JOIN_AFTER, LEAVE_AFTER, Burden, scale
 from edgeserve.cluster.snapshot import collect
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import Busy
 
 APP = "edgeserve"

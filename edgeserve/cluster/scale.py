@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from edgeserve.cluster.snapshot import Node
+from edgeserve.dataclass import dataclass
 from edgeserve.memory.pressure import Level
 
 BUSY = 1.5

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Rung
 from edgeserve.errors import EdgeserveError
 from edgeserve.memory.pressure import Level

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeserve.dataclass import dataclass
 from edgeserve.jobs import INFO
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from edgeserve.commands.remote import Server
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError
 
 PATH = "/memory/feed?past=0"
@@ -18,7 +18,7 @@ AGAIN_SECONDS = 1.0
 Row = Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Shown:
     """The latest sample by the names of its columns, the rows of the models at the time ``at``, and the pulls."""
 

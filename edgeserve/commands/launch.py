@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from edgeserve.commands import Call
 from edgeserve.commands.remote import URL, Server, server
 from edgeserve.commands.served import LOOK_SECONDS
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError, InvalidRequest
 from edgeserve.exposure import shown
 from edgeserve.settings import ENV_PREFIX

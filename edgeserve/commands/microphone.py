@@ -7,9 +7,9 @@ import queue
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import IO, Any, cast
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EngineFailure, NotSupported
 from edgeserve.sound import INPUT_SAMPLE_RATE
 

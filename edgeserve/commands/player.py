@@ -9,11 +9,11 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import IO, cast
 
 from edgeserve.audio.encode import FORMS
 from edgeserve.audio.wav import wav
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EngineFailure, NotSupported
 from edgeserve.messages import AudioEvent
 

@@ -7,7 +7,7 @@ import http.client
 import json
 import re
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, urlsplit
@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 from edgeserve.clients import LOOPBACK, client_of
 from edgeserve.commands import Call
 from edgeserve.config import Config
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ConfigError, EdgeserveError
 from edgeserve.logs import escaped
 from edgeserve.settings import ENV_PREFIX

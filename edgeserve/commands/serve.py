@@ -7,11 +7,11 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import edgeserve
 from edgeserve.commands import Call, desktop, supply
 from edgeserve.config import Config
+from edgeserve.dataclass import dataclass
 from edgeserve.exposure import shown
 from edgeserve.own_files import keys_path, tls_folder
 from edgeserve.system import deferred, heap, lifeline, streams

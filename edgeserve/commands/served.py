@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.audio.clip import Clip
 from edgeserve.audio.encode import PCM_RATE
 from edgeserve.commands import Call
 from edgeserve.commands.remote import URL, Server, read_answer, server
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError, NotSupported
 from edgeserve.jobs import INFO, Job
 from edgeserve.messages import (

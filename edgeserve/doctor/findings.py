@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.doctor.machine import Machine
 from edgeserve.jobs import INFO, Job
 from edgeserve.terminal import human_size

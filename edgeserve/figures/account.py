@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextvars
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from edgeserve.dataclass import dataclass
 from edgeserve.figures.answer import Answer, Times
 from edgeserve.figures.spans import Attributes, Span
 from edgeserve.figures.trace import HEADER, Trace

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from edgeserve import messages
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import Event
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from edgeserve.dataclass import dataclass
 
 Labels = tuple[str, ...]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from edgeserve.dataclass import dataclass
 
 HEADER = "traceparent"
 ANSWER = "traceresponse"

@@ -9,9 +9,9 @@ import math
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EngineFailure
 from edgeserve.fit import speed
 from edgeserve.fit.speed import Rates

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Rung
 from edgeserve.fit.memory import Expected
 from edgeserve.fit.speed import Speed

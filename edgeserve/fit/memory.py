@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, Listed, ModelSpec
 from edgeserve.errors import EdgeserveError
 from edgeserve.hosts.remote import WORKER

@@ -6,10 +6,11 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ModelMissing, StoreError
 from edgeserve.fit import calibration, memory, speed
 from edgeserve.fit.calibration import Calibration

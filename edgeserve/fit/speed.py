@@ -14,9 +14,9 @@ The shares are measured on one thread of an EPYC with AVX-512 (docs/models.md).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.models.entry import Entry
 
 OPERATIONS = 2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.jobs import INFO, Job
 
 

@@ -11,9 +11,9 @@ import importlib.util
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from edgeserve.dataclass import dataclass
 from edgeserve.models import disk
 from edgeserve.system import cpu
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Engine
 from edgeserve.engine_abilities import Contextual, Detecting, Limited, Prefetchable, Preparing, Slotted, Thrifty
 from edgeserve.residency.work import METHODS

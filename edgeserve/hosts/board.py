@@ -13,10 +13,7 @@ from edgeserve.messages import TokenEvent
 from edgeserve.processes import codec, failures
 from edgeserve.processes.frames import Broken, Frame, Kind
 from edgeserve.processes.state import EngineState
-from edgeserve.units import KB
-
-WINDOW = 64 * KB
-"""Bytes of one answer that the worker makes ahead of the server; one event more may be under way."""
+from edgeserve.residency.weight import WINDOW
 
 
 class Board:

@@ -16,7 +16,7 @@ from edgeserve.errors import EngineFailure
 from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.facts import Facts
 from edgeserve.hosts.ladder import Ladder
-from edgeserve.hosts.loop import Loop
+from edgeserve.hosts.loop import IDLE_AFTER, STARVED, Loop
 from edgeserve.hosts.runs import Ended
 from edgeserve.hosts.worker import Worker
 from edgeserve.messages import Request
@@ -25,11 +25,6 @@ from edgeserve.residency.host import FOREVER, PATIENCE, Pressure, Scheduler
 from edgeserve.residency.work import Work
 
 log = logging.getLogger("edgeserve.gate")
-
-IDLE_AFTER = 0.3
-"""Seconds without a request before idle work: the next request of a program that asks on need not wait for it."""
-STARVED = 0.01
-"""Seconds between two checks of an answer that has no room beside the paused ones."""
 
 
 class EngineHost(Facts):

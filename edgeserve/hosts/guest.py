@@ -27,8 +27,7 @@ from edgeserve.engine_abilities import Preparing
 from edgeserve.errors import Cancelled, NotSupported
 from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.busy import Busy
-from edgeserve.hosts.engine_host import IDLE_AFTER, STARVED
-from edgeserve.hosts.loop import Loop, loop_of
+from edgeserve.hosts.loop import IDLE_AFTER, STARVED, Loop, loop_of
 from edgeserve.hosts.outgoing import Answer, GuestRuns, Outgoing
 from edgeserve.hosts.steps import Steps
 from edgeserve.messages import Request

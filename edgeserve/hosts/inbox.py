@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import get_args
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import (
     AudioEvent,

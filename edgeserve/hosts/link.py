@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure
-from edgeserve.hosts.board import WINDOW, Board
+from edgeserve.hosts.board import Board
 from edgeserve.hosts.inbox import Inbox, Over, kinds_of
 from edgeserve.hosts.sender import Sender
 from edgeserve.hosts.watch import HANG, Watch
@@ -19,6 +19,7 @@ from edgeserve.messages import DetectRequest, Event, Request, SpeechChances
 from edgeserve.processes.child import STOP_SECONDS, Child, ended
 from edgeserve.processes.frames import FROM_CHILD, Channel, Kind
 from edgeserve.processes.state import EngineState
+from edgeserve.residency.weight import WINDOW
 
 log = logging.getLogger("edgeserve.process")
 

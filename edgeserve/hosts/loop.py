@@ -17,6 +17,11 @@ from edgeserve.hosts.runs import Answer, Ended, Runs
 from edgeserve.residency import wakes
 from edgeserve.residency.work import METHODS, Admitted, Work
 
+IDLE_AFTER = 0.3
+"""Seconds without a request before idle work: the next request of a program that asks on need not wait for it."""
+STARVED = 0.01
+"""Seconds between two checks of an answer that has no room beside the paused ones."""
+
 
 class Loop(Protocol):
     """``failed``: the engine failed; the host closes it as soon as no answer is under way, and resets the flag."""

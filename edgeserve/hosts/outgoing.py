@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable
 
 from edgeserve import logs
-from edgeserve.hosts.board import WINDOW
 from edgeserve.hosts.runs import Ended, Runs
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.processes import codec
 from edgeserve.processes.frames import Channel, Kind
 from edgeserve.residency.pictures import Pictures
-from edgeserve.residency.weight import weigh
+from edgeserve.residency.weight import WINDOW, weigh
 from edgeserve.residency.work import Done, Work
 from edgeserve.units import MB
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from edgeserve.engine import Batching, Engine
 from edgeserve.engine_abilities import RemotePart, Splitting
-from edgeserve.hosts.engine_host import IDLE_AFTER, EngineHost
+from edgeserve.hosts.engine_host import EngineHost
+from edgeserve.hosts.loop import IDLE_AFTER
 from edgeserve.hosts.remote import RemoteEngine
 from edgeserve.hosts.restarts import Restarts
 from edgeserve.hosts.runs import Ended, Runs

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import DiarizeRequest, EmbedRequest, Event, RerankRequest, SpeakRequest
 from edgeserve.residency import wakes
 from edgeserve.residency.work import Admitted, Work

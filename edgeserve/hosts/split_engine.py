@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Engine, Footprint, Rung
 from edgeserve.engine_abilities import RemotePart, Splitting
 from edgeserve.errors import DoesNotFit, EdgeserveError, EngineFailure, Unreachable

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 from edgeserve.engine import Batching, Engine
 from edgeserve.hosts.abilities import Abilities
-from edgeserve.hosts.engine_host import IDLE_AFTER, EngineHost
-from edgeserve.hosts.loop import loop_of
+from edgeserve.hosts.engine_host import EngineHost
+from edgeserve.hosts.loop import IDLE_AFTER, loop_of
 from edgeserve.hosts.runs import Runs
 from edgeserve.residency.host import Pressure
 

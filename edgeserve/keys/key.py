@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from edgeserve.dataclass import dataclass
 
 Scope = Literal["use", "admin"]
 SCOPES: tuple[Scope, ...] = ("use", "admin")

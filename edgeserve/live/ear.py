@@ -12,9 +12,9 @@ import itertools
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import InvalidRequest
 from edgeserve.live.turns import Turns, Urgent
 from edgeserve.messages import Event, SegmentEvent, TranscribeRequest, Word

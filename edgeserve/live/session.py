@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import Busy, NotFound, TooLarge
 from edgeserve.live.agreement import Agreement
 from edgeserve.live.ear import Ear, Options

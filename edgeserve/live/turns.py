@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 
 from edgeserve import clients
+from edgeserve.dataclass import dataclass
 
 Urgent = Callable[[], bool]
 HEAD_START = 4

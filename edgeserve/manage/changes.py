@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.config import Config
+from edgeserve.dataclass import dataclass
 from edgeserve.jobs import table_of
 from edgeserve.memory.policy import MemoryPolicy
 

@@ -7,12 +7,12 @@ import dataclasses
 import logging
 import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgeserve import logs
 from edgeserve.config import Config
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Rung
 from edgeserve.errors import Busy, ConfigError, EdgeserveError, InUse, ModelMissing, NotFound
 from edgeserve.jobs import INFO, table_of

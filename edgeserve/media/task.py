@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError, EngineFailure, MemoryPressure, TooLarge, UnsupportedMedia
 from edgeserve.units import GB
 

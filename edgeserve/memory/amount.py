@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint
 
 

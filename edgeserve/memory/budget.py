@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import ModelSpec
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Readings

@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Set
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, Rung
 from edgeserve.errors import EdgeserveError
 from edgeserve.figures.moves import CLOSED, MAPPED, Move
@@ -29,7 +30,7 @@ LEAST_RAISE = 16 * MB
 """Bytes by which the expected memory of an engine grows at least when the system has killed its process."""
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class Entry:
     """The account of one engine.
 

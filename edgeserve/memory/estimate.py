@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.jobs import INFO
 

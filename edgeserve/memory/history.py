@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.jobs import Job
 from edgeserve.units import MB

@@ -8,8 +8,8 @@ The four candidates: docs/apple.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.system.readings import Readings
 from edgeserve.units import GB
 

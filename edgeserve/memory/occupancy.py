@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Rung
 from edgeserve.memory.amount import NOTHING, Amount
 from edgeserve.memory.policy import MemoryPolicy

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ConfigError
 from edgeserve.setting_values import NOTHING
 from edgeserve.settings import Reader, Source, key

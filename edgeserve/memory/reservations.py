@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from types import TracebackType
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, Rung
 from edgeserve.figures.moves import LOAD, Move
 from edgeserve.memory.accounts import Accounts
@@ -17,7 +18,7 @@ MEASURE_EVERY = 30.0
 """Seconds between two measurements of a hot engine, whose arenas may still grow."""
 
 
-@dataclasses.dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Reservation:
     """Bytes set aside for one request and, when the engine ``climbs``, for its way up to hot.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Literal, Protocol
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.memory.amount import NOTHING, Amount, without_requests
 
@@ -64,7 +64,7 @@ class Resident(Protocol):
         ...
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Moved:
     """A step down that happened, read while no other thread could move the engine.
 
@@ -77,7 +77,7 @@ class Moved:
     cached: Amount = NOTHING
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Refused:
     """A step down that did not happen, with the reason."""
 

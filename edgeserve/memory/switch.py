@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Cancel
 from edgeserve.errors import Cancelled
 from edgeserve.jobs import INFO
@@ -23,7 +24,7 @@ FIRST_LOOK = 0.01
 """Seconds until the switch gate looks for the second time; each further wait is twice as long, up to the interval."""
 
 
-@dataclasses.dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Attempt:
     """One request on its way to memory.
 

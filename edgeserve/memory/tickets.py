@@ -5,7 +5,8 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from edgeserve.dataclass import dataclass
 
 
 @dataclass(slots=True, eq=False)

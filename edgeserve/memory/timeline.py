@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Rung
 from edgeserve.memory.ring import Ring
 
@@ -62,7 +63,7 @@ class Held(NamedTuple):
     uses: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Happening:
     """``at`` on the timeline's clock. ``kind`` as in docs/api/memory.md. ``model``: its id, empty for none."""
 
@@ -72,7 +73,7 @@ class Happening:
     details: Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Point:
     """A sample, at ``at`` on the timeline's clock, with the models that differ from the sample before; None: gone."""
 
@@ -81,7 +82,7 @@ class Point:
     models: Mapping[str, Held | None]
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class Place:
     """The progress of a listener: numbers of its next sample, change and happening. ``models`` as it knows them."""
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Rung
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.jobs import ENCODERS, INFO, MLX_WHISPER, Job
 from edgeserve.models.sources.source import Source, UrlSource
 

@@ -7,13 +7,14 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ModelDamaged, ModelMissing, StoreError
 from edgeserve.models import disk, manifest
 from edgeserve.models.stored import StoredModel
 from edgeserve.models.wanted import Wanted, mending, plain, understand
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Inventory:
     """Reads the folder ``root``; writes nothing."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.models.lock import busy
 
 PREFIXES: dict[str, Literal["pull", "removal"]] = {".partial-": "pull", ".removed-": "removal"}

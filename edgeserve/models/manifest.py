@@ -11,11 +11,11 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ModelDamaged, ModelMissing
 from edgeserve.jobs import INFO
 from edgeserve.models import disk

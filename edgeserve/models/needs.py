@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from types import MappingProxyType
+
+from edgeserve.dataclass import dataclass
 
 Installed = Callable[[str], bool]
 """Whether a top-level module is installed, by its name."""

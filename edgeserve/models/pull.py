@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import Cancelled, EdgeserveError, SourceUnavailable
 from edgeserve.models.pace import WINDOW_SECONDS, Pace
 from edgeserve.models.sources.source import Progress

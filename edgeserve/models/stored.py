@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import ConfigError, StoreError
 from edgeserve.models.sources.source import Progress

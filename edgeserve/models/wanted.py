@@ -6,10 +6,11 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import NotFound, StoreError
 from edgeserve.jobs import ENCODERS, INFO, MLX_WHISPER
 from edgeserve.models import catalog, encoders

@@ -21,12 +21,14 @@ from __future__ import annotations
 import array
 import contextlib
 import dataclasses
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from edgeserve import messages
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Adapter, Footprint, ModelSpec
 from edgeserve.processes.shapes import unfit
 from edgeserve.processes.state import EngineState
@@ -41,18 +43,24 @@ MANY = 1024
 MOST_PACKED = 64 * MB
 """Bytes of texts and numbers in one body, which take up to five times as much once they are read."""
 _CLASSES: dict[str, type] = {
-    name: one for name, one in vars(messages).items() if isinstance(one, type) and dataclasses.is_dataclass(one)
+    # Not dataclasses.is_dataclass, which makes the methods of each
+    name: one
+    for name, one in vars(messages).items()
+    if isinstance(one, type) and "__match_args__" in vars(one)
 } | {one.__name__: one for one in (Adapter, Footprint, ModelSpec, EngineState, SlotState)}
-_FIELDS = {name: tuple(field.name for field in dataclasses.fields(one)) for name, one in _CLASSES.items()}
+
+
+@functools.cache
+def _fields(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def allow(one: type) -> None:
     """Let a dataclass of an upper floor cross the border. Both processes must call this."""
     _CLASSES[one.__name__] = one
-    _FIELDS[one.__name__] = tuple(field.name for field in dataclasses.fields(one))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Passed:
     """A descriptor in place of a value. The sender keeps its own; the receiver gets one of its own."""
 
@@ -89,9 +97,10 @@ class Writer:
             self.descriptors.append(value.descriptor)
             return {"f": len(self.descriptors) - 1}
         name = type(value).__name__
-        if _CLASSES.get(name) is not type(value):
+        kind: Any = _CLASSES.get(name)
+        if kind is not type(value):
             raise TypeError(f"{name} cannot cross the border between processes")
-        return {"c": name, "v": [self.write(getattr(value, field)) for field in _FIELDS[name]]}
+        return {"c": name, "v": [self.write(getattr(value, field)) for field in _fields(kind)]}  # type: ignore[arg-type]  # a class
 
     def _list(self, values: Sequence[object]) -> Json:
         if len(values) > 1 and set(map(type, values)) == {bytes}:
@@ -159,7 +168,8 @@ class Reader:
 
     def _instance(self, name: str, values: Json) -> Any:
         fields = [self.read(one) for one in values]
-        found = _CLASSES[name](**dict(zip(_FIELDS[name], fields, strict=True)))
+        kind = _CLASSES[name]
+        found = kind(**dict(zip(_fields(kind), fields, strict=True)))
         if wrong := unfit(found):
             raise ValueError(f"{name}.{wrong} of another type")
         return found

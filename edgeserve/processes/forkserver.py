@@ -24,9 +24,9 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
+from edgeserve.dataclass import dataclass, make_all
 from edgeserve.processes import start
 from edgeserve.processes.start import MESSAGE_BYTES, Task
 from edgeserve.system import heap
@@ -54,6 +54,7 @@ def main(number: int) -> NoReturn:
     if not first:  # the server ended first
         os._exit(0)
     failed = preload(json.loads(first)["preload"])
+    make_all()
     heap.collect()
     gc.freeze()  # a collection in a child would write to, and so copy, every page of objects
     _tell(control, {"failed": failed, "threads": len(os.listdir("/proc/self/task"))})

@@ -20,9 +20,9 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import Busy, TooLarge
 from edgeserve.units import MB
 
@@ -102,9 +102,9 @@ class Frame:
 class Channel:
     """One end of the socket. Any thread sends; one thread receives."""
 
-    def __init__(self, connection: socket.socket, most: Most = Most()) -> None:
+    def __init__(self, connection: socket.socket, most: Most | None = None) -> None:
         connection.setblocking(True)
-        self._most = most
+        self._most = most or Most()
         self._socket = connection
         self._sending = threading.Lock()
         self._received = bytearray()

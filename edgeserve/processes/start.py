@@ -16,9 +16,10 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import NoReturn
 
+from edgeserve.dataclass import dataclass
 from edgeserve.system import heap, libc, streams
 
 IGNORED = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ})

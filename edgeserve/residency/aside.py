@@ -9,11 +9,12 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ParamSpec, TypeVar
 
 from edgeserve import clients
 from edgeserve.clients import Groups
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import Busy
 from edgeserve.residency.rounds import Place, Rounds
 from edgeserve.shares import Shares

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Adapter, ModelSpec
 from edgeserve.errors import NotConfigured
 from edgeserve.jobs import ALL_JOBS, INFO, Job

@@ -13,9 +13,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Rung
 from edgeserve.jobs import INFO, Job
 from edgeserve.memory.governor import Governor

@@ -11,10 +11,11 @@ import bisect
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, Protocol, TypeVar
 
 from edgeserve.clients import Client, Groups
+from edgeserve.dataclass import dataclass
 
 _numbers = itertools.count()
 

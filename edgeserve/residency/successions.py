@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from edgeserve import clients
 from edgeserve.clients import Groups
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import Busy, ShuttingDown
 from edgeserve.shares import Shares
 

@@ -13,7 +13,10 @@ from edgeserve.messages import (
     ToolCallEvent,
 )
 from edgeserve.residency.work import Done
+from edgeserve.units import KB
 
+WINDOW = 64 * KB
+"""Bytes of one answer that the worker makes ahead of the server; one event more may be under way."""
 EVENT_BYTES = 200
 """Bytes of an event in memory beside its text: measured with sys.getsizeof over an event and its queue entry."""
 LOGPROB_BYTES = 150

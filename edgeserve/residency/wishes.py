@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from edgeserve.clients import Groups
+from edgeserve.dataclass import dataclass
 
 UNTOLD_SECONDS = 60.0
 """Idle seconds for which an engine stays for a client that asked for none."""

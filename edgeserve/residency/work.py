@@ -6,9 +6,10 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from edgeserve import messages
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import Cancelled, EdgeserveError
 from edgeserve.jobs import INFO
 from edgeserve.messages import ChatRequest, Event, Request

@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ConfigError, EdgeserveError
 from edgeserve.models.folder import expanded
 from edgeserve.service import launchd, unit

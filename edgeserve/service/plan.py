@@ -7,11 +7,12 @@ import pwd
 import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
 from edgeserve.config import Config
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ConfigError
 from edgeserve.memory.budget import budget
 from edgeserve.models.folder import default_root, expanded

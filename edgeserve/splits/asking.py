@@ -10,8 +10,8 @@ import contextlib
 import socket
 import struct
 import time
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import Unreachable
 
 MAJOR = 7

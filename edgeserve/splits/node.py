@@ -5,8 +5,8 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import Unreachable
 
 PORT = 50052

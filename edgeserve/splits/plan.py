@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import DoesNotFit
 from edgeserve.units import MB
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from edgeserve.dataclass import dataclass
 
 LOAD, JUMP_EQUAL, JUMP_GREATER, AND, RETURN = 0x20, 0x15, 0x25, 0x54, 0x06
 """Codes of the instructions: load 32 bits of the call's data, compare with a constant, keep bits, return a verdict."""

@@ -7,9 +7,9 @@ active_file.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from edgeserve.dataclass import dataclass
 from edgeserve.system.readings import GroupLimit
 
 UNLIMITED = 1 << 60

@@ -15,9 +15,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from edgeserve.dataclass import dataclass
 from edgeserve.system import landlock, libc, rlimits, seccomp
 from edgeserve.system.bpf import Test
 

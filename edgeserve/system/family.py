@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+from edgeserve.dataclass import dataclass
 from edgeserve.system import process
 from edgeserve.system.readings import ProcessMemory
 

@@ -10,8 +10,8 @@ import ctypes
 import gc
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.system import libc
 
 M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES = -1, 8 << 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from edgeserve.dataclass import dataclass
 from edgeserve.system import cores
 
 STAT = Path("/proc/stat")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from edgeserve.dataclass import dataclass
 from edgeserve.device import AllocatorMemory
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from edgeserve.dataclass import dataclass
 from edgeserve.units import KB
 
 MAPS, SMAPS = Path("/proc/self/maps"), Path("/proc/self/smaps")

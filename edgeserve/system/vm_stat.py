@@ -6,8 +6,8 @@ psutil's ``available`` counts inactive pages, many of which are anonymous and co
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.system.readings import SystemPressure
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import array
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import INPUT_SAMPLE_RATE, AudioEvent
 from edgeserve.talk.companding import compression, expansion
 from edgeserve.talk.resample import Resampler

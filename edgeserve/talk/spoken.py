@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from edgeserve.dataclass import dataclass
 
 PACE = 15.0
 """Characters of English said in a second, for a piece whose sound was cut so that its length is unknown."""

@@ -6,9 +6,9 @@ Times are seconds from the start of the sound. No clock: silence is counted in f
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.talk.detection import FRAME_SECONDS, LOUDNESS
 
 LULL_SECONDS = 0.18

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.settings import key
 
 

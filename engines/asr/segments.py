@@ -7,9 +7,9 @@ ends where the probability stays below 0.35.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import INPUT_SAMPLE_RATE
 
 FRAME = 512

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Cancel
 from edgeserve.engines.asr.segments import FRAME, frames
 from edgeserve.messages import INPUT_SAMPLE_RATE, Audio

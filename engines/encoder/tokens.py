@@ -5,10 +5,10 @@ from __future__ import annotations
 import array
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.whole_texts import Room, half_character, long_query
 from edgeserve.errors import EngineFailure, InvalidRequest
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.grammar.chars import joined, without
 from edgeserve.engines.grammar.left import check_left
 from edgeserve.engines.grammar.rules import Unsayable
@@ -26,7 +26,7 @@ Chars = tuple[tuple[int, int], ...]
 """Ranges of characters, rising and apart."""
 ANY: Chars = ((0, LAST),)
 
-TOKEN = re.compile(
+SIGN = (
     r'(?P<blank>[ \t]+|#[^\r\n]*)|(?P<line>\r\n|\n|\r)|(?P<defined>::=)|"(?P<text>(?:[^"\\\r\n]|\\.)*)"'
     r"|\[(?P<set>(?:[^\]\\\r\n]|\\.)*)\]|(?P<name>[A-Za-z0-9-]+)|(?P<sign>[()|*+?.])"
     r"|\{\s*(?P<low>[0-9]{1,6})\s*(?P<range>,?)\s*(?P<high>[0-9]{0,6})\s*\}"
@@ -41,7 +41,7 @@ Rule = list[tuple[Element, ...]]
 """Alternatives."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Gbnf:
     """A grammar that was read and checked. ``root``: the number of the first rule."""
 
@@ -257,9 +257,9 @@ class _Reader:
 
 def _signs(text: str) -> list[_Sign]:
     """The tokens without blanks. Raises Unsayable."""
-    found, at, line = [], 0, 1
+    token, found, at, line = re.compile(SIGN), [], 0, 1
     while at < len(text):
-        match = TOKEN.match(text, at)
+        match = token.match(text, at)
         if match is None:
             raise Unsayable(f"line {line}: {text[at : at + 20]!r} is not understood")
         if match["blank"] is None:

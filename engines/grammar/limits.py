@@ -30,11 +30,11 @@ MAX_ELEMENTS = 2_000_000
 MAX_PRODUCT = 2000
 """llama.cpp's MAX_REPETITION_THRESHOLD: names in the repeated item, times the repeats."""
 
-TOKEN = re.compile(
+SIGN = (
     r'"(?P<text>(?:[^"\\]|\\.)*)"|\[(?P<set>(?:[^\]\\]|\\.)*)\]|(?P<name>[A-Za-z0-9-]+)'
     r"|(?P<sign>[()|*+?])|\{(?P<low>\d+)(?P<range>,?)(?P<high>\d*)\}|(?P<blank>[ ]+)"
 )
-ESCAPE = re.compile(r"\\(?:x..|u....|U.{8}|.)")
+ESCAPE = r"\\(?:x..|u....|U.{8}|.)"
 
 Rule = list[list[int]]
 """Alternatives. An element is the number of a rule, or, if negative, a count of characters and ranges."""
@@ -58,7 +58,7 @@ class _Reader:
             if defined:
                 number = self._number(name.strip())
                 self._nesting = 0
-                self._tokens = TOKEN.finditer(body)
+                self._tokens = re.finditer(SIGN, body)
                 self.rules[number] = self._alternatives()
         if None in self.rules:
             raise ValueError("a rule is not defined")
@@ -109,7 +109,7 @@ class _Reader:
     def _item(self, sequence: list[int], token: re.Match[str]) -> None:
         if token["name"]:
             sequence.append(self._number(token["name"]))
-        elif length := len(ESCAPE.sub("x", token["text"] or token["set"] or "")):
+        elif length := len(re.sub(ESCAPE, "x", token["text"] or token["set"] or "")):
             sequence.append(-length)
             self._count(length)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.grammar.chars import PLAIN, one_of, without
 from edgeserve.engines.grammar.rules import Rules, either, literal
 

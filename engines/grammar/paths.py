@@ -8,8 +8,9 @@ costs one step for each way to read the characters before it. Measured: half a m
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.grammar.chars import Ranges
 from edgeserve.engines.grammar.rules import Unsayable
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.grammar import paths
 from edgeserve.engines.grammar.chars import ALL, ASCII, PLAIN, Ranges, one_of, without
 from edgeserve.engines.grammar.paths import EMPTY, Shape

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.grammar import number, pattern
 from edgeserve.engines.grammar.rules import Budget, Unsayable
 from edgeserve.engines.grammar.schema_formats import known

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Cancel
 from edgeserve.engines.llama.background import Background
 from edgeserve.engines.llama.batch import Batch

@@ -9,7 +9,7 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 from collections.abc import Callable, Generator
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from edgeserve.errors import Busy
 
@@ -19,7 +19,7 @@ FIRST_WAIT = 0.01
 """Seconds that the loop waits for new work, if the work before was done in time."""
 POLL_SHARED, POLL_ALONE = 0.001, 0.05
 """Seconds that the loop waits for late work before each step: with other answers under way, and without."""
-Threads = Callable[[], concurrent.futures.ThreadPoolExecutor]
+Threads: TypeAlias = "Callable[[], concurrent.futures.ThreadPoolExecutor]"
 THREADS = 8
 """Threads of all engines together. Begun work goes on after its answer is cancelled, so their number bounds it."""
 

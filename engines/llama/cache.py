@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.state_index import State, StateIndex, choose_victims, next_victim, shared, state_bytes
 
 S = TypeVar("S", bound=State)

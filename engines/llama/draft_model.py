@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.context import Context, Item
 from edgeserve.engines.llama.pace import Pace, median

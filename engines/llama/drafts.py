@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.lookup import Lookup
 from edgeserve.engines.llama.pace import Pace
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.engines.llama import adapters, probe
 from edgeserve.engines.llama.gguf import Shape
@@ -47,7 +47,7 @@ def by_shape(shape: Shape, options: LlamaOptions) -> Layout:
     return Layout(shape.vocabulary * VOCABULARY_BYTES, compute + size * token, token=token)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Span:
     """A context of ``size`` tokens, of ``token`` bytes each."""
 

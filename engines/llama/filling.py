@@ -10,9 +10,9 @@ The first line of it, other files of a repository, is in the form of Qwen2.5-Cod
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.runtime import llama
 from edgeserve.errors import InvalidRequest, NotSupported

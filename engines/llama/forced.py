@@ -18,7 +18,7 @@ LARGEST = 20_000
 MOST_PROBES = 400
 SPACE = " "
 ASCII = "".join(map(chr, range(0x20, 0x7F)))
-ESCAPED = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([nrt]))")
+ESCAPED = r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([nrt]))"
 """A character of GBNF that is written as its number, or as a letter."""
 WHITE = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -39,7 +39,7 @@ def probes(grammar: str) -> list[str]:
     They are visible ASCII, most of which negated classes hold, and all that the grammar names: literals and the ends of
     ranges.
     """
-    return [*ASCII, *sorted({*map(_character, ESCAPED.finditer(grammar)), *grammar} - set(ASCII))]
+    return [*ASCII, *sorted({*map(_character, re.finditer(ESCAPED, grammar)), *grammar} - set(ASCII))]
 
 
 def _character(escaped: re.Match[str]) -> str:

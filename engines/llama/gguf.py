@@ -9,10 +9,11 @@ import math
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EngineFailure
 
 MAGIC = b"GGUF"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.grammar import gbnf, limits
 from edgeserve.engines.grammar.free import text_unless_object, text_until
 from edgeserve.engines.grammar.gbnf import Gbnf

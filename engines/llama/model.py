@@ -9,10 +9,11 @@ import ctypes
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.device import Device
 from edgeserve.engines import model_files
 from edgeserve.engines.llama import devices

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import CHAT, PICTURES
 from edgeserve.settings import Reader, key

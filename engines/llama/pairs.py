@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.runtime import llama
 from edgeserve.engines.llama.tokenizer import TooLong

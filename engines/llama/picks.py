@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.background import Background
 from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.logprobs import Logprobs

@@ -5,9 +5,9 @@ from __future__ import annotations
 import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.filling import filling
 from edgeserve.engines.llama.grammar import Written, grammar
 from edgeserve.engines.llama.model import MappedModel

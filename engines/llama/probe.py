@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.device import Device, DeviceMemory
 from edgeserve.engines.llama.options import LlamaOptions, context_size
 from edgeserve.errors import EngineFailure
@@ -26,11 +27,11 @@ log = logging.getLogger("edgeserve.llama")
 
 TIME_LIMIT = 30.0
 """Seconds. The estimate does without a layout that takes longer."""
-_BUFFER = re.compile(r"(\w+)\s+(?:compute|output) buffer size\s*=\s*([\d.]+) MiB")
-_CACHE = re.compile(r"(?:kv_cache|memory_recurrent)\w*:\s*size\s*=\s*([\d.]+) MiB")
+_BUFFER = r"(\w+)\s+(?:compute|output) buffer size\s*=\s*([\d.]+) MiB"
+_CACHE = r"(?:kv_cache|memory_recurrent)\w*:\s*size\s*=\s*([\d.]+) MiB"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Layout:
     """Memory of a model, in bytes.
 
@@ -116,10 +117,10 @@ def buffers(lines: list[str], offloads: bool) -> tuple[int, int]:
     """Bytes of KV cache and buffers by the lines of llama.cpp's log: in the host's memory, and on a device."""
     host = device = 0.0
     for line in lines:
-        if match := _BUFFER.search(line):
+        if match := re.search(_BUFFER, line):
             on_host = match[1].startswith("CPU") or match[1].endswith("_Host")
             host, device = (host + float(match[2]), device) if on_host else (host, device + float(match[2]))
-        elif match := _CACHE.search(line):
+        elif match := re.search(_CACHE, line):
             host, device = (host, device + float(match[1])) if offloads else (host + float(match[1]), device)
     return int(host * MB), int(device * MB)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.gguf import read_header, whole
 from edgeserve.errors import EngineFailure
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Cancel, ModelSpec
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.context import Context, metadata

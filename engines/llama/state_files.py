@@ -6,8 +6,9 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from edgeserve.dataclass import dataclass
 
 log = logging.getLogger("edgeserve.llama")
 

@@ -18,10 +18,10 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.bindings import version
 from edgeserve.engines.llama.cache import SavedState
 from edgeserve.engines.llama.fingerprint import fingerprint

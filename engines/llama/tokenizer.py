@@ -17,9 +17,9 @@ from edgeserve.errors import EngineFailure, InvalidRequest
 
 PIECE = 4096
 """Characters of a piece at most."""
-WORD_START = re.compile(r"(?<=\w)(?= \w)|(?<=[\n。！？])(?=\w)")
+WORD_START = r"(?<=\w)(?= \w)|(?<=[\n。！？])(?=\w)"
 """Matches where every vocabulary begins a new word. Cut there, pieces have the tokens of the whole text."""
-RUNS = (re.compile(r"[^\s.,!?…。，、]+"), re.compile(r"[\W_]+"))
+RUNS = (r"[^\s.,!?…。，、]+", r"[\W_]+")
 """Match what a splitter may take at once: words, and white space with punctuation."""
 LONGEST_RUN = 8191
 """Longest such run in characters that any splitter may get in one call."""
@@ -125,7 +125,7 @@ class Tokenizer:
     def check_runs(self, text: str) -> None:
         """Check a text that the multimodal library tokenises whole. Raises InvalidRequest for a too long word."""
         # Each run is matched once. A pattern of 8,192 characters tries again from each of them: 100 KB took 10 s.
-        runs = (match for run in RUNS for match in run.finditer(text)) if self._vocabulary.joins else ()
+        runs = (match for run in RUNS for match in re.finditer(run, text)) if self._vocabulary.joins else ()
         if any(match.end() - match.start() > LONGEST_RUN for match in runs):
             raise InvalidRequest(f"beside a picture, a word may have {LONGEST_RUN:,} characters at most: break it up")
 
@@ -168,7 +168,7 @@ def pieces(text: str) -> Iterator[str]:
     at = 0
     while len(text) - at > PIECE:
         end = at + PIECE
-        for border in WORD_START.finditer(text, at + PIECE // 2, end):
+        for border in re.compile(WORD_START).finditer(text, at + PIECE // 2, end):
             end = border.start()
         yield text[at:end]
         at = end

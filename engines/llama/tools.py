@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from edgeserve import strict_json
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import Message, TextPart, Tool, ToolCall
 
 DESCRIPTION = """You can call these functions:

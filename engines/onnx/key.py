@@ -7,9 +7,9 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.onnx import session
 from edgeserve.system import cpu
 

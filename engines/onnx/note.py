@@ -6,10 +6,11 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.onnx.key import Key, Machine, Source
 
 NOTE = "note.json"

@@ -18,10 +18,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.device import Device
 from edgeserve.engines.onnx import session as ort
 from edgeserve.engines.onnx.crowd import Crowd, Sessions

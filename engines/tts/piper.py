@@ -10,10 +10,10 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.onnx import session
 from edgeserve.engines.onnx.prepare import prepared

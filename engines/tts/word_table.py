@@ -17,9 +17,10 @@ import mmap
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from edgeserve.dataclass import dataclass
 
 MAGIC = b"EWT2"
 CHECKSUM = struct.Struct("<4sI")

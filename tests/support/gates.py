@@ -18,7 +18,7 @@ from edgeserve.engines.fake.rerank import FakeRerank
 from edgeserve.engines.fake.speakers import FakeDiarizer
 from edgeserve.errors import EdgeserveError
 from edgeserve.figures.figures import Figures
-from edgeserve.hosts.engine_host import IDLE_AFTER
+from edgeserve.hosts.loop import IDLE_AFTER
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import Job
 from edgeserve.memory.resident import Moved

@@ -6,7 +6,10 @@ import importlib
 import sys
 from types import ModuleType
 
-RARE = ("inspect", "ipaddress", "statistics", "sysconfig", "typing_extensions")
+RARE = (
+    *("concurrent.futures", "copy", "hashlib", "inspect", "ipaddress", "ntpath", "selectors", "statistics"),
+    *("sysconfig", "traceback", "typing_extensions"),
+)
 WORKER = ("edgeserve.hosts.worker_entry", "edgeserve.engines.llama.chat")
 
 

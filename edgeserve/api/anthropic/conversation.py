@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from edgeserve.api.anthropic import billing
@@ -25,6 +25,7 @@ from edgeserve.api.fields import NAME_CHARS, Fields, clipped
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Record, listed
 from edgeserve.api.values import Enum
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import Message, Role, TextPart, ToolCall
 
 FAILED = "Error: "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +13,7 @@ from edgeserve.api.limits import Limits
 from edgeserve.api.question import MAX_TOKENS
 from edgeserve.api.schema import Field, Object, Record, read_variant
 from edgeserve.api.values import Enum, Integer
+from edgeserve.dataclass import dataclass
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 DISPLAY = "omitted: the answer leaves the thoughts out"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +12,7 @@ from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Record, read_variant
 from edgeserve.api.tools import Parameters
 from edgeserve.api.values import Enum, Flag, Ignored, Text
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import Tool, ToolChoice
 
 MAX_TOOLS = 512

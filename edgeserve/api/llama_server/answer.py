@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.api import failures, sse
 from edgeserve.api.timings import Timings
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import (
     Candidate,

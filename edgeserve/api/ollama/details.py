@@ -7,12 +7,13 @@ import hashlib
 import importlib
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from edgeserve.api.ollama.names import shown
 from edgeserve.api.ollama.times import written
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import ModelSpec
 from edgeserve.engine_abilities import ModelFacts
 from edgeserve.errors import EdgeserveError, StoreError

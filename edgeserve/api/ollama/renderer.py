@@ -7,7 +7,7 @@ import secrets
 import string
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from edgeserve.api import failures
@@ -15,6 +15,7 @@ from edgeserve.api.ollama import ndjson
 from edgeserve.api.ollama.failure import PATHS
 from edgeserve.api.ollama.times import Times, now
 from edgeserve.api.openai.logprobs import chat_logprobs
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import Event, FinishEvent, ReasoningEvent, TokenEvent, TokenLogprob, ToolCall, ToolCallEvent
 

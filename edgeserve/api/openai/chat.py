@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
@@ -22,6 +21,7 @@ from edgeserve.api.openai.thinking import Thinking
 from edgeserve.api.tools import ToolsOrFunctions
 from edgeserve.api.uploads import read_body
 from edgeserve.api.values import Flag
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import (
     ChatRequest,
     Event,

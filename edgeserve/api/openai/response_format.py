@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +13,7 @@ from edgeserve.api.limits import Limits
 from edgeserve.api.openai.accepted import Unavailable
 from edgeserve.api.schema import Field, Object, Record, read_variant
 from edgeserve.api.values import Enum, Flag, Text
+from edgeserve.dataclass import dataclass
 
 BY_SCHEMA = "a schema belongs to the type json_schema"
 

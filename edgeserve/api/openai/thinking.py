@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +12,7 @@ from edgeserve.api.json_schema import JsonObject
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Record, listed
 from edgeserve.api.values import Enum, Flag
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import Message
 

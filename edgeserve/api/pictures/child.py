@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.api.pictures import still
 from edgeserve.api.pictures.image import check_image
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import UnsupportedMedia
 from edgeserve.media import bounded
 from edgeserve.named import find

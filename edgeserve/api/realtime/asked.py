@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.api.fields import Fields
@@ -14,6 +13,7 @@ from edgeserve.api.realtime.conversation import Conversation
 from edgeserve.api.realtime.items import Item, read_item
 from edgeserve.api.schema import Record
 from edgeserve.api.values import Enum
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import InvalidRequest
 
 MAX_PROMPT_ITEMS, MAX_SOUNDS = 512, 8

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from edgeserve.api.fields import Fields, clipped
 from edgeserve.api.limits import Limits
 from edgeserve.api.realtime.shape import Detection, Input, Output, Settings, SoundForm, Transcription
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import InvalidRequest, TooLarge
 from edgeserve.messages import Tool, ToolChoice
 from edgeserve.talk import turns

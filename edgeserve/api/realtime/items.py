@@ -6,7 +6,7 @@ import base64
 import binascii
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +16,7 @@ from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Record, read_variant
 from edgeserve.api.tools import ToolName
 from edgeserve.api.values import Enum, Ignored, Text
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import ImagePart, Message, Role, TextPart, ToolCall
 from edgeserve.talk.spoken import Spoken
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from edgeserve.api.realtime.items import Item
 from edgeserve.api.realtime.response import Response
+from edgeserve.dataclass import dataclass
 from edgeserve.talk.forms import Form
 
 

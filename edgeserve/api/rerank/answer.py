@@ -6,9 +6,9 @@ import json
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import Event, RerankEvent
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from edgeserve.api.fields import Fields, clipped
 from edgeserve.api.json_schema import ENCODER
 from edgeserve.api.limits import Limits
 from edgeserve.api.responses.items import Item, ReferenceItem, read_item
 from edgeserve.api.responses.store import Owner, ResponseStore, StoredItem
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import InvalidRequest, NotFound, PreviousResponseNotFound, TooLarge
 from edgeserve.units import MB
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 from typing import Any
@@ -31,6 +30,7 @@ from edgeserve.api.responses.tools import FlatTools
 from edgeserve.api.responses.values import Input, Metadata
 from edgeserve.api.schema import Object, Record
 from edgeserve.api.values import Enum, Flag, Ignored, Integer, Number, Text, Texts
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import ChatRequest, Sampling
 from edgeserve.residency.pool import Pool
 
@@ -55,7 +55,7 @@ class ResponseStreamOptions(Record):
     include_obfuscation = Flag("accepted; it changes nothing here")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Prompted:
     """The prompt of a request.
 

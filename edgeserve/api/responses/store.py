@@ -6,8 +6,9 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from edgeserve.dataclass import dataclass
 from edgeserve.units import MB
 
 MOST, MOST_BYTES = 64, 8 * MB

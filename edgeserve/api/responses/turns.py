@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from edgeserve.api.content import Parts, Pending
 from edgeserve.api.conversation import Conversation, OpenCalls
 from edgeserve.api.responses.items import ROLES, CallItem, Item, MessageItem, ResultItem, ThoughtItem
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import Message, Role, TextPart, ToolCall
 
 

@@ -6,13 +6,14 @@ import bisect
 import itertools
 import string
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from starlette.requests import Request
 
 from edgeserve.api.data_url import decoded
 from edgeserve.api.presence import leashed, watching
 from edgeserve.api.sound.recording import CHECKS, sound_files
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError, InvalidRequest, NotConfigured
 from edgeserve.jobs import INFO
 from edgeserve.media.leash import Leash

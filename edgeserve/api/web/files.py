@@ -9,7 +9,6 @@ import functools
 import gzip
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,6 +17,7 @@ from starlette.responses import Response
 
 from edgeserve.api.origin import values
 from edgeserve.api.web import bundle, lean
+from edgeserve.dataclass import dataclass
 
 FOLDER = Path(__file__).parents[2] / "web"
 INDEX, ENTRY, STYLES, VENDOR = "index.html", "js/app.js", "page.css", "vendor/"

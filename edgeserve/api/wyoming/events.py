@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.json_body import READS, SMALL, VALUE_BYTES, read_object, values
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import InvalidRequest, TooLarge
 
 VERSION = "1.10.2"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from edgeserve.dataclass import dataclass
 from edgeserve.messages import Message
 
 MOST = 64

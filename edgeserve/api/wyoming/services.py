@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from edgeserve.api.limits import Limits
 from edgeserve.api.wyoming.events import Event
 from edgeserve.api.wyoming.memory import Memory
+from edgeserve.dataclass import dataclass
 from edgeserve.live.sessions import Sessions
 from edgeserve.residency.pool import Pool
 from edgeserve.talk.pace import Turns

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from edgeserve.api import models
 from edgeserve.api.sound import voices
 from edgeserve.api.wyoming.fields import Voice
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import InvalidRequest
 from edgeserve.residency.pool import Pool
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import StoreError
 
 VERSION = 6

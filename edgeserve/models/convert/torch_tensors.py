@@ -15,10 +15,10 @@ import math
 import pickle
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import StoreError
 
 MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.models.convert.checkpoint import AUDIO_STATES, CONFIG, Progress, layers, new_folder, read
 from edgeserve.models.convert.ctranslate2 import Checkpoint
 

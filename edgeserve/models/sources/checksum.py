@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import ChecksumMismatch
 from edgeserve.models.sources.source import Report
 

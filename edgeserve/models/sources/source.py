@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Literal
 
+from edgeserve.dataclass import dataclass
 from edgeserve.errors import StoreError
 
 CHUNK = 1 << 20

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.asr.speakers.clusters import centres, cluster, in_order
 
 WINDOW, HOP = 160, 40

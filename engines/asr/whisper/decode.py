@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engine import Cancel
 from edgeserve.engines.asr.whisper.graphs import MAX_POSITIONS, Audio, Graphs, Past
 from edgeserve.engines.asr.whisper.vocabulary import Vocabulary, constrain

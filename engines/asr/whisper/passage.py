@@ -14,9 +14,10 @@ import itertools
 import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.asr.stretches import Joined
 from edgeserve.engines.asr.whisper import features
 from edgeserve.engines.asr.whisper.cuts import Passage

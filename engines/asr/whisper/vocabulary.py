@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.asr.whisper.languages import MULTILINGUAL
 from edgeserve.engines.asr.whisper.tokens import Tokens
 from edgeserve.errors import EngineFailure

@@ -23,7 +23,6 @@ from edgeserve.engine import Footprint
 from edgeserve.errors import Busy, EngineFailure
 from edgeserve.hosts import dropped, sender
 from edgeserve.hosts import link as module
-from edgeserve.hosts.board import WINDOW
 from edgeserve.hosts.inbox import Inbox, Over
 from edgeserve.hosts.link import Link
 from edgeserve.messages import AudioEvent, ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent
@@ -31,6 +30,7 @@ from edgeserve.processes import codec, frames
 from edgeserve.processes.child import Child
 from edgeserve.processes.frames import Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
+from edgeserve.residency.weight import WINDOW
 from edgeserve.units import MB
 
 REQUEST = ChatRequest(prompt="word")

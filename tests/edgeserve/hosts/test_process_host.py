@@ -17,7 +17,7 @@ from support.server import lower, until
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Cancelled, EngineFailure, Restarting
-from edgeserve.hosts import board, link, watch
+from edgeserve.hosts import link, watch
 from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.hosts.remote import WORKER
 from edgeserve.messages import ChatRequest, Message, TextEvent, TextPart, TextRequest, TokenEvent
@@ -26,7 +26,7 @@ from edgeserve.processes import child
 from edgeserve.processes.launcher import Launcher, make_launcher
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Pressure
-from edgeserve.residency.weight import weigh
+from edgeserve.residency.weight import WINDOW, weigh
 from edgeserve.units import KB
 
 
@@ -232,8 +232,8 @@ class TestProcessHost(HostContract):
         line = cast(ProcessHost, gate.host).remote.link
         assert line is not None
         (inbox,) = line._board.inboxes.values()
-        until(lambda: sum(map(weigh, tuple(inbox.events))) >= board.WINDOW - KB)
-        assert sum(map(weigh, tuple(inbox.events))) <= board.WINDOW + KB
+        until(lambda: sum(map(weigh, tuple(inbox.events))) >= WINDOW - KB)
+        assert sum(map(weigh, tuple(inbox.events))) <= WINDOW + KB
         room.set()
         gate.wake()
         assert slow.text() == words.removeprefix("word")
