@@ -1,4 +1,4 @@
-"""The page under the name of another machine: over TLS with a key, and over plain HTTP, where there is no microphone."""
+"""The page under the name of another machine: over TLS with a key, and over plain HTTP without a microphone."""
 
 from __future__ import annotations
 
@@ -39,20 +39,22 @@ def unlock(tab: Tab) -> None:
 @needs_openssl
 def test_over_tls_the_page_chats_and_hears_with_a_key(browser: Any, tmp_path: Path) -> None:
     certificate = Certificate(made(tmp_path))
-    with serving(fake_pool(), api_key=SECRET, certificate=certificate) as running:
-        with opened(browser, address(running), ignore_https_errors=True) as tab:
-            unlock(tab)
-            ask(tab, "hello over there")
-            assert answer(tab).locator(".markdown").inner_text() == "hello over there"
-            with tab.page.expect_websocket() as line:
-                tab.page.get_by_role("button", name="Dictate").click()
-            assert line.value.url.startswith("wss://")
-            with line.value.expect_event("framereceived"):
-                pass
-            tab.page.get_by_role("button", name="Stop dictating").click()
-            tab.page.get_by_role("button", name="Dictate").wait_for()
-            assert tab.page.get_by_role("alert").count() == 0
-            assert (tab.foreign, tab.dialogs) == ([], [])
+    with (
+        serving(fake_pool(), api_key=SECRET, certificate=certificate) as running,
+        opened(browser, address(running), ignore_https_errors=True) as tab,
+    ):
+        unlock(tab)
+        ask(tab, "hello over there")
+        assert answer(tab).locator(".markdown").inner_text() == "hello over there"
+        with tab.page.expect_websocket() as line:
+            tab.page.get_by_role("button", name="Dictate").click()
+        assert line.value.url.startswith("wss://")
+        with line.value.expect_event("framereceived"):
+            pass
+        tab.page.get_by_role("button", name="Stop dictating").click()
+        tab.page.get_by_role("button", name="Dictate").wait_for()
+        assert tab.page.get_by_role("alert").count() == 0
+        assert (tab.foreign, tab.dialogs) == ([], [])
 
 
 @pytest.fixture(scope="module")
