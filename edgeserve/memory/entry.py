@@ -187,17 +187,24 @@ class Entry:
         return per_request(self.hot) if self.hot else NOTHING
 
     @property
+    def standing(self) -> Amount:
+        """Memory by rung, without that of open reservations. A climbing engine counts as warm, or as cold."""
+        rung = self.resident.rung
+        if rung is Rung.COLD:
+            return self.cached
+        return self.cached + (self.warm if self.climbing or rung is Rung.WARM else self._settled)
+
+    @property
     def held(self) -> Amount:
         """Memory by rung. A climbing engine counts as hot already, and each open reservation adds one request."""
-        rung = self.resident.rung
-        amount = self.cached
-        if self.climbing or rung is Rung.HOT:
-            amount = amount + (without_requests(self.hot) if self.hot else NOTHING)
-        elif rung is Rung.WARM:
-            amount = amount + self.warm
+        amount = self.cached + self._settled if self.climbing else self.standing
         for _ in range(self.active):
             amount = amount + self.request
         return amount
+
+    @property
+    def _settled(self) -> Amount:
+        return without_requests(self.hot) if self.hot else NOTHING
 
     @property
     def need(self) -> Amount:

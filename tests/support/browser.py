@@ -48,15 +48,16 @@ needs_browser = pytest.mark.browser
 
 
 @contextlib.contextmanager
-def chromium(microphone: Path | None = None, camera: Path | None = None) -> Iterator[Any]:
+def chromium(microphone: Path | None = None, camera: Path | None = None, name: str = "") -> Iterator[Any]:
     """A browser. ``microphone``: a WAV file that its microphone hears, once after the other; else beeps. ``camera``: a
-    Y4M file that its camera sees; else a picture of the browser's own."""
+    Y4M file that its camera sees; else a picture of the browser's own. ``name``: of a host that leads to 127.0.0.1."""
     from playwright.sync_api import sync_playwright
 
     heard = [f"--use-file-for-fake-audio-capture={microphone}"] if microphone else []
     seen = [f"--use-file-for-fake-video-capture={camera}"] if camera else []
+    named = [f"--host-resolver-rules=MAP {name} 127.0.0.1"] if name else []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program(), args=[*ARGUMENTS, *heard, *seen])
+        browser = playwright.chromium.launch(executable_path=program(), args=[*ARGUMENTS, *heard, *seen, *named])
         try:
             yield browser
         finally:

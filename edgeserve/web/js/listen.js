@@ -24,9 +24,9 @@ function useLive(t, language) {
   const [level, setLevel] = useState(0);
   const [error, setError] = useState("");
   const [on, setOn] = useState(false);
-  const stopping = useRef(null);
+  const session = useRef(null); // a promise of the function that ends it
   const ended = () => {
-    stopping.current = null;
+    session.current = null;
     setOn(false);
     setLevel(0);
   };
@@ -36,21 +36,24 @@ function useLive(t, language) {
     setWords({ certain: "", partial: "" });
     const text = (certain, partial) => setWords({ certain, partial });
     try {
-      stopping.current = await listen(t, language, { text, level: setLevel, error: setError, closed: ended });
+      session.current = listen(t, language, { text, level: setLevel, error: setError, closed: ended });
+      await session.current;
     } catch (failure) {
       ended();
       setError(failure.message);
     }
   };
   const stop = async () => {
-    const under = stopping.current;
+    const under = session.current;
     if (!under) return;
-    stopping.current = null;
-    const certain = await under();
+    session.current = null;
+    const end = await under.catch(() => null); // the microphone may not be open yet; `start` tells an error
+    if (!end) return;
+    const certain = await end();
     ended();
     setWords({ certain, partial: "" });
   };
-  useEffect(() => () => void stopping.current?.(), []);
+  useEffect(() => () => void session.current?.then((end) => end(), () => {}), []);
   return { words, level, error, on, start, stop };
 }
 

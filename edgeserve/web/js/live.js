@@ -17,14 +17,11 @@ export async function listen(t, language, on) {
   let certain = ""; // of the sessions before this one
   let now = "";
   let partial = "";
+  let trouble = t("live.lost");
   let ended = () => {};
-  const close = await openMicrophone(RATE, t, (samples, loudness) => {
-    on.level?.(loudness);
-    if (line.readyState === WebSocket.OPEN) line.send(samples);
-  }).catch((error) => (line.close(), Promise.reject(error)));
   line.onmessage = ({ data }) => {
     const message = JSON.parse(data);
-    if (message.type === "error") return void on.error(message.error?.message ?? t("live.lost"));
+    if (message.type === "error") return void on.error((trouble = message.error?.message ?? trouble));
     if (message.type !== "text" && message.type !== "flushed") return;
     now = message.transcript;
     partial = message.partial;
@@ -36,6 +33,14 @@ export async function listen(t, language, on) {
     on.text(joined(certain, now), partial);
   };
   const all = () => joined(joined(certain, now), partial);
+  const close = await openMicrophone(RATE, t, (samples, loudness) => {
+    on.level?.(loudness);
+    if (line.readyState === WebSocket.OPEN) line.send(samples);
+  }).catch((error) => (line.close(), Promise.reject(error)));
+  if (line.readyState !== WebSocket.OPEN) {
+    close(); // the line was lost while the user was asked for the microphone
+    throw new Error(trouble);
+  }
   line.onclose = () => {
     close();
     ended();
@@ -77,27 +82,32 @@ function connect(t, language) {
 export function useDictation(t, onError, onText) {
   const [on, setOn] = useState(false);
   const session = useRef(null);
-  useEffect(() => () => void session.current?.stop(), []);
+  useEffect(() => () => void session.current?.begun.then((end) => end(), () => {}), []);
   const start = async (before) => {
     setOn(true);
     onError("");
+    const begun = listen(t, "", {
+      text: (certain, partial) => onText(joined(before, joined(certain, partial))),
+      error: onError,
+      closed: () => ((session.current = null), setOn(false)),
+    });
+    session.current = { begun, before };
     try {
-      const stop = await listen(t, "", {
-        text: (certain, partial) => onText(joined(before, joined(certain, partial))),
-        error: onError,
-        closed: () => ((session.current = null), setOn(false)),
-      });
-      session.current = { stop, before };
+      await begun;
     } catch (error) {
+      session.current = null;
       setOn(false);
       onError(error.message);
     }
   };
+  /** Also where the microphone is not open yet: then it closes as soon as it is. */
   const stop = async () => {
     const under = session.current;
     if (!under) return null;
     session.current = null;
-    const text = joined(under.before, await under.stop());
+    const end = await under.begun.catch(() => null); // `start` has told the error
+    if (!end) return null;
+    const text = joined(under.before, await end());
     setOn(false);
     onText(text);
     return text;

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cases import each
 from support.memory import FakeResident, ThriftyResident, World, world_at
 
 from edgeserve.engine import Rung
 from edgeserve.errors import DoesNotFit, MemoryPressure
-from edgeserve.memory.sampler import Sampler
+from edgeserve.memory.sampler import Sampler, shares
 from edgeserve.memory.timeline import Held, Point
+from edgeserve.units import MB
 
 
 def sampled(world: World) -> Point:
@@ -41,6 +43,43 @@ def test_a_sample_has_the_machine_and_each_model() -> None:
         "total": 1000,
     }
     assert point.models == {"llm": Held(Rung.HOT, 20, 100, 0, 1), "asr": Held(Rung.COLD, 0, 0, 0, 0)}
+
+
+def test_memory_that_is_booked_and_not_taken_yet_is_not_shown() -> None:
+    world = World(1000, FakeResident("llm", 0, 300), FakeResident("asr", 0, 30, 5))
+    world.probe.base = 40 * MB
+    world.heat("asr")
+    with world.governor.reserve(world.residents["llm"]):  # on its way up, and none of it taken
+        point = sampled(world)
+        assert point.sample.private == 70
+        assert {name: one and one.private for name, one in point.models.items()} == {"llm": 0, "asr": 30}
+
+
+@each(
+    ("parts", "room", "wanted"),
+    [
+        ([(10, 10), (20, 25)], 100, [10, 25]),
+        ([(10, 10), (0, 90)], 40, [10, 30]),
+        ([(10, 50), (0, 80)], 40, [20, 20]),
+        ([(30, 90), (10, 10)], 20, [15, 5]),
+        ([(30, 90)], 0, [0]),
+        ([], 50, []),
+    ],
+)
+def test_the_parts_are_never_more_than_the_whole(parts: list[tuple[int, int]], room: int, wanted: list[int]) -> None:
+    assert shares(parts, room) == wanted
+
+
+def test_a_card_of_its_own_counts_in_the_whole_and_in_its_part() -> None:
+    world = World(1000, FakeResident("llm", 0, 20))
+    llm = world.heat("llm")
+    entry = world.governor.accounts[llm.id]
+    assert entry.hot
+    entry.hot = dataclasses.replace(entry.hot, device=500 * MB)
+    point = sampled(world)
+    found = point.models["llm"]
+    assert found
+    assert (point.sample.private, found.private) == (520, 520)
 
 
 def test_a_file_that_two_models_map_is_shown_once() -> None:

@@ -9,30 +9,13 @@ from typing import Any
 import pytest
 from support.browser import Tab, needs_browser, opened
 from support.managed import World, managed
-from support.server import Running, until
+from support.server import Running
+from support.timeline import drawn
 
 from edgeserve.api.web import files
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
-COLOURS = """() => {
-  const canvas = document.querySelector('.timeline canvas');
-  const wanted = (name) => {
-    const probe = document.createElement('i');
-    probe.style.color = `var(--${name})`;
-    canvas.parentNode.append(probe);
-    const found = getComputedStyle(probe).color.match(/\\d+/g).slice(0, 3).join();
-    probe.remove();
-    return found;
-  };
-  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-  const count = {};
-  for (let at = 0; at < data.length; at += 4) {
-    const colour = data.slice(at, at + 3).join();
-    count[colour] = (count[colour] ?? 0) + 1;
-  }
-  return Object.fromEntries(['series-1', 'series-2', 'text', 'bad'].map((name) => [name, count[wanted(name)] ?? 0]));
-}"""
 WRITTEN = """() => {
   globalThis.written = [];
   const write = CanvasRenderingContext2D.prototype.fillText;
@@ -73,10 +56,6 @@ def tab(browser: Any, world: tuple[Running, World]) -> Iterator[Tab]:
         tab.page.get_by_role("slider", name="Memory over time").wait_for()
         yield tab
         assert (tab.errors, tab.foreign, tab.dialogs) == ([], [], [])
-
-
-def drawn(tab: Tab, colour: str, least: int) -> None:
-    until(lambda: tab.page.evaluate(COLOURS)[colour] >= least, seconds=60)
 
 
 def test_what_happens_is_drawn_and_told(tab: Tab, world: tuple[Running, World]) -> None:
