@@ -73,6 +73,7 @@ def models_of(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield row[8] if len(row) > 8 else {}
 
 
+@pytest.mark.slow
 def test_models_that_come_and_go_are_in_it() -> None:
     with managed({"llm": model()}) as (running, world), following(running) as events:
         assert [one["id"] for one in awaited(events, "models")["models"]] == ["llm"]

@@ -147,6 +147,7 @@ def test_a_bomb_is_stopped_at_its_ratio() -> None:
     assert sum(held) <= FREE + RATIO * len(bomb)
 
 
+@pytest.mark.slow
 def test_the_limit_of_bodies_holds_for_inflated_bytes() -> None:
     with serving(fake_pool(["llm"]), max_body_mb=1, max_json_mb=64) as running:
         noise = bytes(random.Random(2).choices(b"0123456789", k=3 * MB))

@@ -369,6 +369,7 @@ print(len(samples), len(file.add(samples) + file.end()) > 1000, "numpy" in sys.m
 """
 
 
+@pytest.mark.slow
 def test_a_decoder_needs_no_numpy(tmp_path: Path) -> None:
     """Its import would take most of the time until the first file is read."""
     (tmp_path / "said.wav").write_bytes(encoded(melody(2, 44_100), FORMS["wav"]))

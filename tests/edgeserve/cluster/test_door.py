@@ -142,6 +142,7 @@ def test_a_client_that_goes_before_the_answer_begins_ends_it_too(client: httpx.C
         until(lambda: (pool.gates["llm"].leases, leases.open) == (0, 0), 30)
 
 
+@pytest.mark.slow
 def test_a_client_that_goes_behind_its_upload_ends_the_answer_too(client: httpx.Client) -> None:
     over = threading.Event()
 
@@ -331,19 +332,25 @@ def asking(url: str, sent: bytes) -> Iterator[socket.socket]:
         yield asked
 
 
-@pytest.mark.parametrize("path", [CHAT, "/api/chat", "/v1/messages"])
-@pytest.mark.parametrize("sent", [b"", b'{"messages": ', b" " * 200_000])
-def test_a_body_that_stalls_ends_in_time(path: str, sent: bytes) -> None:
+def test_bodies_that_stall_end_in_time() -> None:
+    """All at once, as each waits for its end."""
+    paths, parts = (CHAT, "/api/chat", "/v1/messages"), (b"", b'{"messages": ', b" " * 200_000)
     with (
         rude(lambda connection: connection.recv(1 << 20) and None) as node,
         door(Leases([node]), limits=Limits(body_seconds=0.3)) as url,
-        asking(url, head(path, 1 << 20) + sent) as asked,
+        contextlib.ExitStack() as all_,
     ):
-        answer = b""
-        while b"did not come in time" not in answer:
-            answer += (more := asked.recv(1 << 12))
-            assert more, answer
-    assert answer.startswith(b"HTTP/1.1 408 "), answer
+        stalled = {
+            (path, sent[:10]): all_.enter_context(asking(url, head(path, 1 << 20) + sent))
+            for path in paths
+            for sent in parts
+        }
+        for case, asked in stalled.items():
+            answer = b""
+            while b"did not come in time" not in answer:
+                answer += (more := asked.recv(1 << 12))
+                assert more, (case, answer)
+            assert answer.startswith(b"HTTP/1.1 408 "), (case, answer)
 
 
 def test_bodies_hold_no_more_than_their_bound_together() -> None:

@@ -185,6 +185,7 @@ def test_two_processes_pull_once(models: Store, files: Files) -> None:
     assert files.gets("/Tiny_Model.gguf") == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_only_resumable_parts(models: Store, files: Files) -> None:
     import threading
 

@@ -102,6 +102,7 @@ def test_events(ai: OpenAI, name: str) -> None:
     assert decoded(file, name)[0].tolist() == decoded(same, name)[0].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 def test_sound_leaves_while_more_is_made_and_a_client_that_leaves_ends_it(name: str) -> None:
     """The first sentence comes while the second is held up. Then the client leaves: no third one begins."""

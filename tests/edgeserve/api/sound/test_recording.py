@@ -155,6 +155,7 @@ def test_a_small_file_of_hours_meets_the_limit() -> None:
         assert error["message"] == "audio lasts 600 s; the limit is 599 s: " + RAISE
 
 
+@pytest.mark.slow
 def test_a_client_that_leaves_ends_a_long_transcription() -> None:
     """The first segment comes while the second is held up. Then the client leaves: no third one begins."""
     begun, go = [0], threading.Event()

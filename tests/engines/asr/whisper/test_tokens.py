@@ -42,6 +42,7 @@ def tokens(file: Path) -> Tokens:
     return Tokens(file)
 
 
+@pytest.mark.slow
 def test_texts_of_a_made_up_vocabulary_are_those_of_the_library(file: Path) -> None:
     agrees(file, tiny_whisper.TEXT_TOKENS, alone=range(2_000))  # the others are four letters too
 
