@@ -48,6 +48,7 @@ async def inflated(*parts: bytes, hold: Callable[[int], None] = lambda size: Non
     return [*made, message["body"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", [gzip.compress, raw_deflate])
 @pytest.mark.parametrize("data", [b"", b"a", QUESTION, NOISE, bytes(PIECE), bytes(3 * PIECE), NOISE * 3 + bytes(7)])
 @pytest.mark.parametrize("size", [997, 10 * MB])

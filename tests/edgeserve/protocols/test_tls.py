@@ -140,6 +140,7 @@ def test_handshakes_that_stall_are_ended_and_counted(
     assert quiet(caplog)
 
 
+@pytest.mark.slow
 def test_a_plain_client_that_goes_on_sending_is_cut(certificate: Certificate) -> None:
     with secured(certificate, patience=Patience(linger=0.3)) as running, raw(running) as link:
         link.sendall(b"x")

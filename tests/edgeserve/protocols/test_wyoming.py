@@ -62,6 +62,7 @@ def test_connections_without_a_whole_event_are_closed(short: Wyoming) -> None:
         assert [client.read() for client in clients] == [None] * len(clients)
 
 
+@pytest.mark.slow
 def test_an_idle_connection_is_closed(short: Wyoming) -> None:
     with short.dialled() as client:
         client.send("audio-start", FORM)

@@ -53,6 +53,7 @@ def streamed(ai: OpenAI, **settings: Any) -> tuple[bytes, str]:
         return b"".join(answer.iter_bytes()), answer.headers["content-type"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 def test_every_format(ai: OpenAI, name: str) -> None:
     file, media_type = streamed(ai, response_format=name)

@@ -110,6 +110,7 @@ def test_the_engines_of_an_answer_climb_while_the_user_still_speaks(running: Run
         until(lambda: all(gate.rung is Rung.HOT and not gate.leases for gate in running.pool.gates.values()))
 
 
+@pytest.mark.slow
 def test_a_transcription_session_heats_its_model_alone(running: Running) -> None:
     with dial(running, "?intent=transcription") as socket:
         told(socket)
