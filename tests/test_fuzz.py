@@ -92,6 +92,7 @@ def test_every_file_is_read_or_refused(tmp_path: Path, make: run.Make, refusal: 
     try_one()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.name for path in (CORPUS / "frames").iterdir()))
 def test_frames_that_were_found(server: Running, caplog: pytest.LogCaptureFixture, name: str) -> None:
     """The name begins with the code that the server closes with."""

@@ -1,4 +1,4 @@
-"""The floors of docs/architecture.md: the direction of every import, and nothing heavy imported early."""
+"""The floors of docs/architecture.md: the direction of every import, nothing heavy imported early, nothing too long."""
 
 from __future__ import annotations
 
@@ -54,6 +54,8 @@ BELOW_ENGINES = SERVER[:7]
 """Floors of the server that engines may know: the contract and the system."""
 
 WITHOUT_HTTP = ("edgeserve.engines", "edgeserve.memory", "edgeserve.system", "edgeserve.residency", "edgeserve.hosts")
+
+FILE_LINES, FUNCTION_LINES = 300, 40
 
 ANYWHERE = {"edgeserve", "edgeserve.__version__"}
 
@@ -121,6 +123,12 @@ def test_runtimes_and_http_stay_in_their_rooms() -> None:
         early = {one.split(".")[0] for one in module.early}
         wrong += [f"{name} imports {one} before it is needed" for one in early & HEAVY]
     assert wrong == []
+
+
+def test_files_and_functions_keep_their_bounds() -> None:
+    files = {one.name: one.lines for one in ALL if one.lines > FILE_LINES}
+    functions = {one.name: max(one.functions) for one in ALL if max(one.functions, default=0) > FUNCTION_LINES}
+    assert (files, functions) == ({}, {})
 
 
 def test_building_the_server_imports_nothing_heavy() -> None:

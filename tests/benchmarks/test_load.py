@@ -28,6 +28,7 @@ def test_speech_that_ends_early_is_not_complete() -> None:
         read_speech(b'data: {"type": "speech.audio.delta", "audio": "AAAA"}\n\n')
 
 
+@pytest.mark.slow
 def test_answers_are_compared_and_counted() -> None:
     asks = [chat("one two three", 10), chat("one two three", 10, stream=True), speak("one", stream=True), speak("one")]
     with serving(fake_pool(["llm", "tts"])) as running:

@@ -59,6 +59,7 @@ def test_a_trace_is_the_same_for_each_rule() -> None:
     assert len(made()) == placement.REQUESTS[2]
 
 
+@pytest.mark.slow
 def test_ours_refuses_least_and_loads_least(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(placement.REQUESTS, 10, 600)
     rows = {rule: placement.measure("bursty", 10, rule) for rule in (*placement.RULES, placement.OURS)}

@@ -106,6 +106,7 @@ def test_an_idle_server_ends_once() -> None:
     assert look(60) == 1
 
 
+@pytest.mark.slow
 def test_the_server_of_nobody_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activity, "LOOK_SECONDS", 0.05)
     with serving(fake_pool(["llm"]), attendants=[IdleExit(0.2)]) as running:
@@ -113,6 +114,7 @@ def test_the_server_of_nobody_ends_by_itself(monkeypatch: pytest.MonkeyPatch) ->
         until(lambda: running.server.should_exit)
 
 
+@pytest.mark.slow
 def test_every_attendant_is_told_of_the_whole_life() -> None:
     told: list[str] = []
 

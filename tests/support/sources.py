@@ -13,11 +13,16 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """Full names: ``from a import b`` counts as a.b. ``early``: those imported with the module itself."""
+    """Full names: ``from a import b`` counts as a.b. ``early``: those imported with the module itself.
+
+    ``lines``: length of the file. ``functions``: length of each function.
+    """
 
     name: str
     imports: tuple[str, ...]
     early: tuple[str, ...]
+    lines: int
+    functions: tuple[int, ...]
 
 
 @functools.cache
@@ -30,8 +35,18 @@ def _modules() -> Iterator[Module]:
     for path in sorted([*ROOT.glob("edgeserve/**/*.py"), *ROOT.glob("engines/**/*.py")]):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         name = f"edgeserve.{name}" if name.startswith("engines") else name  # its folder stands beside the package
-        body = ast.parse(path.read_text(encoding="utf-8")).body
-        yield Module(name, tuple(_imports(body, early=False)), tuple(_imports(body, early=True)))
+        text = path.read_text(encoding="utf-8")
+        body, lines = ast.parse(text).body, text.count("\n")
+        imports = tuple(_imports(body, early=False)), tuple(_imports(body, early=True))
+        yield Module(name, *imports, lines, tuple(_lengths(body)))
+
+
+def _lengths(body: list[ast.stmt]) -> Iterator[int]:
+    for one in body:
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield (one.end_lineno or one.lineno) - one.lineno + 1
+        for inner in _bodies(one):
+            yield from _lengths(inner)
 
 
 def _imports(body: list[ast.stmt], *, early: bool) -> Iterator[str]:

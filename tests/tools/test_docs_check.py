@@ -118,6 +118,7 @@ touch "$(dirname "$EDGESERVE_MODELS_DIR")/keys.json"
     assert "ended with 3" in fault
 
 
+@pytest.mark.slow
 def test_a_server_of_a_block_alone_ends_with_it(docs_check: ModuleType, page: Path, tmp_path: Path) -> None:
     if not docs_check.own_network():
         pytest.skip("this system lets users make no network of their own")

@@ -47,6 +47,7 @@ def ask(one: Crowd, monkeypatch: pytest.MonkeyPatch, kind: str, vanishing: float
     return reply
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "wanted"), [("chat", TOLD), ("speech pcm", SPOKEN), ("rerank", RANKED)])
 def test_a_right_answer_and_a_wrong_one(
     running: Running, monkeypatch: pytest.MonkeyPatch, kind: str, wanted: load.Ask
@@ -78,6 +79,7 @@ def test_clients_without_requests_stay_away(running: Running) -> None:
     assert crowd(running, "chat", TOLD).kinds() == ["chat", "live HTTP", "live WebSocket", "bad"]
 
 
+@pytest.mark.slow
 def test_an_error_inside_a_stream_is_a_failure_with_a_code(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     reply = ask(crowd(running, "chat stream", STREAMED), monkeypatch, "chat stream")
     assert (reply.status, reply.verdict, reply.code) == (200, FAILED, "engine_failure")
@@ -101,6 +103,7 @@ def test_a_client_may_leave(running: Running, monkeypatch: pytest.MonkeyPatch) -
     assert ask(crowd(running, "chat", TOLD), monkeypatch, "chat", vanishing=1.0).verdict == LEFT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["live HTTP", "live WebSocket"])
 def test_a_live_transcription(running: Running, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     assert ask(crowd(running, kind), monkeypatch, kind).verdict == RIGHT
@@ -116,6 +119,7 @@ def test_a_refused_live_transcription(monkeypatch: pytest.MonkeyPatch, kind: str
     assert (reply.status, reply.verdict, reply.code) == (404, REFUSED, "engine_not_configured")
 
 
+@pytest.mark.slow
 def test_bad_requests_are_refused(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     one = crowd(running, "bad")
     turns = iter(range(30))

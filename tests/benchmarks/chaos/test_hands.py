@@ -53,6 +53,7 @@ def test_a_file_is_another_one_and_then_itself_again(house: House, kind: str, si
     assert sorted(one.name for one in house.folder.iterdir()) == sorted(f"{job}.model" for job in house.form.files)
 
 
+@pytest.mark.slow
 def test_two_events_at_one_file_exclude_each_other(house: House) -> None:
     first, second = Event(0.0, events.CUT, "llm", 0.2), Event(0.0, events.REPLACE, "llm", 0.0)
     hands = carried_out(house, first, second)

@@ -260,6 +260,7 @@ SAID = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 def test_a_long_conversation_is_read_beside_the_event_loop(pictures: Attachments, said: list[dict[str, Any]]) -> None:
     data = json.dumps({"messages": said}).encode()

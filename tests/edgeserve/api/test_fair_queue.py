@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
+import pytest
 from support.gates import BATCHING_FAKES, Held, engine_of
 from support.server import build, fake_pool, until
 
@@ -58,6 +59,7 @@ def leases(count: int) -> Callable[[Pool], bool]:
     return lambda pool: pool.gates["llm"].leases == count
 
 
+@pytest.mark.slow
 def test_fifty_requests_of_one_client_delay_another_by_one_answer_at_most() -> None:
     async def run() -> None:
         async with server(pool={"queue_limit": 60}) as one:

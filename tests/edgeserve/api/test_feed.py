@@ -50,6 +50,7 @@ def test_it_begins_with_the_past_and_all_models() -> None:
         assert first["private_mb"] > 10
 
 
+@pytest.mark.slow
 def test_a_load_comes_as_a_happening_a_sample_and_a_row() -> None:
     with managed() as (running, _), following(running, past=0) as events:
         start = next(events)
@@ -73,6 +74,7 @@ def models_of(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield row[8] if len(row) > 8 else {}
 
 
+@pytest.mark.slow
 def test_models_that_come_and_go_are_in_it() -> None:
     with managed({"llm": model()}) as (running, world), following(running) as events:
         assert [one["id"] for one in awaited(events, "models")["models"]] == ["llm"]
@@ -116,6 +118,7 @@ def test_the_head_alone_is_an_answer_that_ends(path: str) -> None:
         assert len(running.app.state.listeners) == 0
 
 
+@pytest.mark.slow
 def test_a_feed_whose_place_is_given_away_ends_and_says_so() -> None:
     now = [0.0]
     with managed() as (running, _):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES, st.integers(0, 6), st.sampled_from([SPACED, COMPACT]))
 def test_the_text_is_that_of_one_call(value: Any, depth: int, separators: tuple[str, str]) -> None:
     assert written(value, depth, separators) == json.dumps(value, ensure_ascii=False, separators=separators)

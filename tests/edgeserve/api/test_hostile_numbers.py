@@ -255,6 +255,7 @@ PLACES = [(path, body, name, way) for path, body in BODIES for name, way in stri
 HALVES = ("\ud800", "\udfff", "a\udc00b", "\udc00\ud800")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", HALVES, ids=ascii)
 def test_half_a_character_is_refused_with_the_field_that_holds_it(served: Running, half: str) -> None:
     for path, body, name, way in PLACES:

@@ -48,6 +48,7 @@ async def inflated(*parts: bytes, hold: Callable[[int], None] = lambda size: Non
     return [*made, message["body"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", [gzip.compress, raw_deflate])
 @pytest.mark.parametrize("data", [b"", b"a", QUESTION, NOISE, bytes(PIECE), bytes(3 * PIECE), NOISE * 3 + bytes(7)])
 @pytest.mark.parametrize("size", [997, 10 * MB])
@@ -147,6 +148,7 @@ def test_a_bomb_is_stopped_at_its_ratio() -> None:
     assert sum(held) <= FREE + RATIO * len(bomb)
 
 
+@pytest.mark.slow
 def test_the_limit_of_bodies_holds_for_inflated_bytes() -> None:
     with serving(fake_pool(["llm"]), max_body_mb=1, max_json_mb=64) as running:
         noise = bytes(random.Random(2).choices(b"0123456789", k=3 * MB))

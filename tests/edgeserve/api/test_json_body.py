@@ -41,6 +41,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
 def test_a_bomb_is_refused_before_it_is_read(bomb: bytes) -> None:
     tracemalloc.start()

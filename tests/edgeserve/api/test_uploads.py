@@ -67,6 +67,7 @@ def test_noise_is_the_clients_error(running: Running, noise: list[bytes], bounda
     assert 400 <= answer.status_code < 500
 
 
+@pytest.mark.slow
 def test_no_file_is_written(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A box may have no place to write to, and the limits count the memory of an upload."""
 

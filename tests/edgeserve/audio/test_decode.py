@@ -181,6 +181,7 @@ def gapped(name: str, low: float, high: float) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["webm", "mkv", "m4a", "opus"])
 def test_a_gap_in_a_recording_is_silence(name: str) -> None:
     data = gapped(name, 3, 8)
@@ -314,12 +315,14 @@ def test_a_wrong_bit_is_decoded_without_a_checksum(name: str) -> None:
     assert len(read(bytes(data))) / 16_000 == pytest.approx(SECONDS, abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["flac", "ogg", "opus", "webm", "mkv", "aac"])
 def test_joined_files_are_decoded_in_order(name: str) -> None:
     data = made(name, 3)
     assert len(read(data + data)) / 16_000 == pytest.approx(6, abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["flac", "mp3", "aac", "ogg", "opus", "webm", "mkv"])
 @pytest.mark.parametrize("tail", [lambda data: data[:-100], lambda data: data[:-100] + bytes(100)])
 def test_an_end_that_is_missing_or_broken_costs_the_end_alone(name: str, tail: Any) -> None:
@@ -369,6 +372,7 @@ print(len(samples), len(file.add(samples) + file.end()) > 1000, "numpy" in sys.m
 """
 
 
+@pytest.mark.slow
 def test_a_decoder_needs_no_numpy(tmp_path: Path) -> None:
     """Its import would take most of the time until the first file is read."""
     (tmp_path / "said.wav").write_bytes(encoded(melody(2, 44_100), FORMS["wav"]))

@@ -27,6 +27,7 @@ def heard(given: Any) -> Any:
     return numpy.frombuffer(b"".join(mono(given)), "<f4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [8000, 11_025, 16_000, 22_050, 44_100, 48_000, 96_000])
 def test_a_melody_keeps_pitch_strength_and_length_across_pieces(rate: int) -> None:
     out = heard(frames(melody(2.5 * PIECE_SECONDS, rate)[None], rate))

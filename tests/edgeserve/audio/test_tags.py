@@ -167,6 +167,7 @@ def test_a_file_that_takes_too_long_to_open_is_refused(monkeypatch: pytest.Monke
         decode.check(wav(100), 60, "audio")
 
 
+@pytest.mark.slow
 def test_a_file_that_takes_too_long_to_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = encoded(melody(30, 44_100), FORMS["flac"])
     assert decode.check(data, 60, "audio") == pytest.approx(30, abs=0.1)

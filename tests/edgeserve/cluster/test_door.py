@@ -92,6 +92,7 @@ def test_requests_and_streams_pass(node: Running, client: httpx.Client) -> None:
     assert len(leases.asked[0].conversation) == 1
 
 
+@pytest.mark.slow
 def test_a_long_upload_passes_as_it_comes(node: Running, client: httpx.Client) -> None:
     """The sound is longer than the beginning that the door reads."""
     sound = encoded(melody(4, 44_100), FORMS["wav"])
@@ -124,6 +125,7 @@ def test_a_websocket_passes_in_both_directions(node: Running) -> None:
     assert leases.asked[0].jobs == ("asr",)
 
 
+@pytest.mark.slow
 def test_a_client_that_goes_ends_its_answer_at_the_node(client: httpx.Client) -> None:
     pool = fake_pool(["llm"], delay=0.02, context=10**6)
     with serving(pool) as running, door(leases := Leases([running.url])) as url:
@@ -134,6 +136,7 @@ def test_a_client_that_goes_ends_its_answer_at_the_node(client: httpx.Client) ->
         until(lambda: (pool.gates["llm"].leases, leases.open) == (0, 0), 30)
 
 
+@pytest.mark.slow
 def test_a_client_that_goes_before_the_answer_begins_ends_it_too(client: httpx.Client) -> None:
     pool = fake_pool(["llm"], delay=0.02, context=10**6)
     with serving(pool) as running, door(leases := Leases([running.url])) as url:
@@ -142,6 +145,7 @@ def test_a_client_that_goes_before_the_answer_begins_ends_it_too(client: httpx.C
         until(lambda: (pool.gates["llm"].leases, leases.open) == (0, 0), 30)
 
 
+@pytest.mark.slow
 def test_a_client_that_goes_behind_its_upload_ends_the_answer_too(client: httpx.Client) -> None:
     over = threading.Event()
 
@@ -331,19 +335,25 @@ def asking(url: str, sent: bytes) -> Iterator[socket.socket]:
         yield asked
 
 
-@pytest.mark.parametrize("path", [CHAT, "/api/chat", "/v1/messages"])
-@pytest.mark.parametrize("sent", [b"", b'{"messages": ', b" " * 200_000])
-def test_a_body_that_stalls_ends_in_time(path: str, sent: bytes) -> None:
+def test_bodies_that_stall_end_in_time() -> None:
+    """All at once, as each waits for its end."""
+    paths, parts = (CHAT, "/api/chat", "/v1/messages"), (b"", b'{"messages": ', b" " * 200_000)
     with (
         rude(lambda connection: connection.recv(1 << 20) and None) as node,
         door(Leases([node]), limits=Limits(body_seconds=0.3)) as url,
-        asking(url, head(path, 1 << 20) + sent) as asked,
+        contextlib.ExitStack() as all_,
     ):
-        answer = b""
-        while b"did not come in time" not in answer:
-            answer += (more := asked.recv(1 << 12))
-            assert more, answer
-    assert answer.startswith(b"HTTP/1.1 408 "), answer
+        stalled = {
+            (path, sent[:10]): all_.enter_context(asking(url, head(path, 1 << 20) + sent))
+            for path in paths
+            for sent in parts
+        }
+        for case, asked in stalled.items():
+            answer = b""
+            while b"did not come in time" not in answer:
+                answer += (more := asked.recv(1 << 12))
+                assert more, (case, answer)
+            assert answer.startswith(b"HTTP/1.1 408 "), (case, answer)
 
 
 def test_bodies_hold_no_more_than_their_bound_together() -> None:
@@ -368,15 +378,18 @@ def test_without_the_key_no_long_body_is_read(key: str) -> None:
     leases = Leases([f"http://127.0.0.1:{free_port()}"])
     with door(leases, key="secret") as url, asking(url, head(CHAT, 1 << 20, key) + b" " * 200_000):
         until(lambda: len(leases.asked) > 0)  # a node is asked, which refuses it
-    others = Leases(leases.addresses)
+
+
+def test_with_the_key_the_door_waits_for_the_whole_body() -> None:
+    leases = Leases([f"http://127.0.0.1:{free_port()}"])
     with (
-        door(others, key="secret") as url,
+        door(leases, key="secret") as url,
         asking(url, head(CHAT, 1 << 20, "secret") + b" " * 200_000) as asked,
     ):
-        asked.settimeout(0.5)
+        asked.settimeout(0.3)
         with pytest.raises(TimeoutError):
             asked.recv(1)
-        assert others.asked == [], "with the key the door waits for the whole body"
+        assert leases.asked == []
 
 
 def test_the_status_takes_the_key_in_each_header(client: httpx.Client) -> None:

@@ -27,6 +27,7 @@ def test_chat_says_when_the_answer_was_cut(settings: Path, capsys: pytest.Captur
     assert capsys.readouterr() == ("one two\n", "(cut after 2 tokens)\n")
 
 
+@pytest.mark.slow
 def test_chat_reads_piped_input() -> None:
     piped = [sys.executable, fake_cli.__file__, "chat"]
     ended = subprocess.run(piped, input="from a pipe\n", capture_output=True, text=True)
@@ -52,6 +53,7 @@ def test_vision_that_does_not_fit_ends_with_1(settings: Path, capsys: pytest.Cap
     assert capsys.readouterr() == ("", "[ERROR] 71% of the memory; at most 70%\n")
 
 
+@pytest.mark.slow
 def test_a_conversation() -> None:
     with typist("chat") as me:
         me.sees("/exit")

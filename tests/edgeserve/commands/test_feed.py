@@ -13,6 +13,7 @@ from edgeserve.commands.remote import Server
 from edgeserve.errors import EdgeserveError
 
 
+@pytest.mark.slow
 def test_each_sample_is_a_state() -> None:
     with managed({"llm": model()}) as (running, _):
         feed = follow(Server(running.url))

@@ -48,6 +48,7 @@ def test_speak_writes_a_wav_file(settings: Path, capsys: pytest.CaptureFixture[s
         assert file.getnframes() == 0.4 * 24_000
 
 
+@pytest.mark.slow
 def test_speak_from_stdin_to_stdout() -> None:
     command = [sys.executable, fake_cli.__file__, "speak", "-", "-o", "-"]
     ended = subprocess.run(command, input=b"one two", capture_output=True)

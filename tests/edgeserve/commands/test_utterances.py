@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.wyoming import loud
 
 from edgeserve.commands.utterances import utterance, utterances
@@ -42,6 +43,7 @@ def test_a_click_is_no_utterance() -> None:
     assert utterance(pieces(silence(1) + loud(0.05) + silence(2))) == b""
 
 
+@pytest.mark.slow
 def test_an_utterance_without_a_pause_ends_at_last() -> None:
     assert 28 <= seconds(utterance(pieces(loud(40)))) <= 30
 

@@ -62,6 +62,7 @@ def test_a_runtime_that_hangs() -> None:
     assert ask_runtime("mlx", hang).detail == "did not answer within 30 s"
 
 
+@pytest.mark.slow
 def test_a_missing_runtime_differs_from_a_broken_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(machine.RUNTIMES, "absent", ("no_such_module_at_all", "''"))  # type: ignore[arg-type]
     monkeypatch.setitem(machine.RUNTIMES, "pip", ("json", "m.no_such_attribute"))  # type: ignore[arg-type]

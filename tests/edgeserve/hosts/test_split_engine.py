@@ -84,6 +84,7 @@ def engine(boxes: Boxes, here: int, pulses: type[Pulses] = Pulses, **options: ob
         launcher.stop()
 
 
+@pytest.mark.slow
 def test_the_parts_follow_the_free_memory_and_the_books_count_them() -> None:
     boxes = Boxes(_10_0_0_2=200 * MB, _10_0_0_3=100 * MB)
     with engine(boxes, 200 * MB + WORKER) as split:
@@ -97,6 +98,7 @@ def test_the_parts_follow_the_free_memory_and_the_books_count_them() -> None:
         assert split.remote_parts == ()
 
 
+@pytest.mark.slow
 def test_a_smaller_context_comes_before_a_refusal() -> None:
     boxes = Boxes(_10_0_0_2=45 * MB, _10_0_0_3=45 * MB)
     with engine(boxes, 45 * MB + WORKER) as split:

@@ -26,6 +26,7 @@ def window(*parts: bytes) -> Window:
     return made
 
 
+@pytest.mark.slow
 def test_silence_is_not_kept_and_leads_up_to_speech_by_half_a_second() -> None:
     made = window(noise(9, 1e-4), noise(9, 1e-4))
     assert not made.has_speech
@@ -37,6 +38,7 @@ def test_silence_is_not_kept_and_leads_up_to_speech_by_half_a_second() -> None:
     assert made.speech_end == pytest.approx(21, abs=0.04)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floor", [0.0, 1e-3, 0.01])
 def test_the_end_of_speech_is_found_over_any_steady_noise(floor: float) -> None:
     made = window(*[noise(2, floor)] * 10, noise(1.5, 0.1), noise(0.9, floor))

@@ -38,6 +38,7 @@ def _refused(act: Callable[[], object]) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS bounds no addresses")
 def test_the_bounds_are_those_that_were_asked_for() -> None:
     launcher = make_launcher([__name__])

@@ -126,6 +126,7 @@ def test_a_chat_every_four_seconds_does_not_keep_speech_out() -> None:
     assert asked.began == pytest.approx(1010.0 + chat.down + speech.up, abs=0.02), "no chat runs: it waits for nothing"
 
 
+@pytest.mark.slow
 def test_switching_takes_its_share_at_most_between_two_models_with_work() -> None:
     gates = [SimulatedGate(name, 700, up=2.0, down=0.5, slots=1) for name in "ab"]
     requests = [Asked(one.id, 1000.0, 1.0) for one in gates for _ in range(60)]

@@ -205,6 +205,7 @@ def test_no_manifest_means_that_the_model_is_missing(tmp_path: Path) -> None:
             manifest.read(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(catalog.MODELS))
 def test_manifests_of_all_catalogue_models_are_read(tmp_path: Path, name: str) -> None:
     from edgeserve.models.convert import ge2e, whisper, whisper_mlx

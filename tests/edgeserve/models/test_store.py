@@ -185,6 +185,7 @@ def test_two_processes_pull_once(models: Store, files: Files) -> None:
     assert files.gets("/Tiny_Model.gguf") == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_only_resumable_parts(models: Store, files: Files) -> None:
     import threading
 
@@ -295,6 +296,7 @@ def test_a_missing_package_is_an_error_before_any_download(tmp_path: Path) -> No
     assert not store.root.exists() or left(store) == []
 
 
+@pytest.mark.slow
 def test_a_missing_package_matters_only_to_a_pull(
     models: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

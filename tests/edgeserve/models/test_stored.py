@@ -25,6 +25,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return Store(tmp_path / "models")
 
 
+@pytest.mark.slow
 def test_preparation_by_the_engine_is_reported_and_done_once(
     models: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

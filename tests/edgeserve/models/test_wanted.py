@@ -74,6 +74,7 @@ def test_nothing_from_elsewhere_means_a_catalogue_model(where: str) -> None:
         assert not found.checksums, address
 
 
+@pytest.mark.slow
 def test_a_folder_here_takes_no_name_of_the_catalogue(
     models: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def pid_of(forker: Forker) -> int:
     return forker.pid
 
 
+@pytest.mark.slow
 def test_a_start_needs_no_launch(forker: Forker) -> None:
     forker.start()
     pid = pid_of(forker)
@@ -75,6 +76,7 @@ def test_a_fork_server_that_dies_at_each_launch_is_a_failure(caplog: pytest.LogC
     forker.stop()
 
 
+@pytest.mark.slow
 def test_a_dead_fork_server_is_logged_with_its_code(forker: Forker, caplog: pytest.LogCaptureFixture) -> None:
     forker.start()
     process = psutil.Process(pid_of(forker))

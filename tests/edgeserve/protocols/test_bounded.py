@@ -95,6 +95,7 @@ def test_answers_that_wait_for_their_reader_are_bounded(usual: Running) -> None:
     assert max(waiting) <= WRITE_BYTES + one_answer + 1024  # its head
 
 
+@pytest.mark.slow
 def test_reads_are_small_where_they_cost_work(usual: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = sizes_of_reads(monkeypatch)
     chunks = b"20\r\n" + b" " * 32 + b"\r\n"

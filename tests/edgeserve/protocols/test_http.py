@@ -23,6 +23,7 @@ from edgeserve.connections import Connections
 few = examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 def test_a_connection_that_says_nothing_is_closed(short: Running) -> None:
     with dialled(short) as link:
         assert read_all(link) == b""
@@ -208,6 +209,7 @@ def test_requests_in_a_row_are_answered_in_their_order(usual: Running) -> None:
             assert read_answer(link)[1]["status"] == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [b"1\r\n \r\n", b"00001\r\n \r\n", b"8;" + b"x" * 999 + b"\r\n" + bytes(8) + b"\r\n"])
 def test_a_body_that_is_all_framing_is_refused(usual: Running, chunk: bytes) -> None:
     with dialled(usual) as link:

@@ -114,6 +114,7 @@ def test_beside_a_paused_answer_those_that_wait_follow_each_other_at_once(monkey
         gate.stop()
 
 
+@pytest.mark.slow
 def test_an_answer_without_room_gets_that_of_a_paused_one(make: Callable[..., Gate]) -> None:
     clock = Clock()
     gate = make(2, clock)

@@ -175,6 +175,7 @@ def running() -> Iterator[Running]:
 ASK = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
+@pytest.mark.slow
 def test_requests_of_many_connections_begin_a_few_in_a_turn(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that are sent ahead: the first of each connection, and those that follow it."""
     turn, reads = 0, Counter[int]()

@@ -123,20 +123,24 @@ def test_plain_http_is_told_what_to_do(certificate: Certificate) -> None:
         until(lambda: len(running.server.connections) == 0)
 
 
-@pytest.mark.parametrize("sent", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01"])
-def test_a_handshake_that_stalls_is_ended_and_counted(
-    certificate: Certificate, sent: bytes, caplog: pytest.LogCaptureFixture
+def test_handshakes_that_stall_are_ended_and_counted(
+    certificate: Certificate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with secured(certificate, patience=Patience(head=0.4)) as running, raw(running) as link:
-        link.sendall(sent)
-        until(lambda: len(running.server.connections) == 1)
-        assert end_of(link) == b""
+    """All at once, as each waits for its end."""
+    begun = (b"", b"\x16", b"\x16\x03\x01\x02\x00\x01")
+    with secured(certificate, patience=Patience(head=0.4)) as running, contextlib.ExitStack() as all_:
+        links = [all_.enter_context(raw(running)) for _ in begun]
+        for sent, link in zip(begun, links, strict=True):
+            link.sendall(sent)
+        until(lambda: len(running.server.connections) > 0)
+        assert [end_of(link) for link in links] == [b""] * len(links)
         until(lambda: len(running.server.connections) == 0)
         assert not running.server.server_state.connections
         assert running.client.get("/v1/health").status_code == 200
     assert quiet(caplog)
 
 
+@pytest.mark.slow
 def test_a_plain_client_that_goes_on_sending_is_cut(certificate: Certificate) -> None:
     with secured(certificate, patience=Patience(linger=0.3)) as running, raw(running) as link:
         link.sendall(b"x")

@@ -81,6 +81,7 @@ def test_what_is_cancelled_while_it_waits_never_begins() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_work_that_hangs_does_not_hold_the_process() -> None:
     code = """
 import asyncio, threading

@@ -19,6 +19,7 @@ def test_a_command_prints() -> None:
     assert command.output(printing) == "one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [SLOW, FAILING, ["/no/such/command"]], ids=["slow", "failing", "missing"])
 def test_a_command_that_fails_has_no_output(broken: list[str]) -> None:
     assert command.output(broken, seconds=0.1 if broken is SLOW else 10) == ""

@@ -46,6 +46,7 @@ def test_only_clean_resident_ranges_of_libraries_are_dropped(tmp_path: Path) -> 
     assert found == [(0x7F00, 0x10, 16 << 10), (0x7F30, 0x10, 64 << 10)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists its mappings")
 def test_dropped_code_comes_back() -> None:
     before = sum(one.resident for one in libraries.clean_ranges())

@@ -118,6 +118,7 @@ def test_an_unknown_pooling_names_the_way_out(tmp_path: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_smaller_context_is_kept(tmp_path: Path) -> None:
     engine = OnnxEmbedding(ModelSpec("embedding", "tiny", ENGINE, write_onnx(tmp_path), options={"context": 64}))
     engine.heat()

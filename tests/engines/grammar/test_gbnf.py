@@ -116,6 +116,7 @@ def test_a_wrong_grammar_is_refused_with_its_line(grammar: str, told: str) -> No
     assert caught.value.param == "grammar"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "grammar",
     [

@@ -65,6 +65,7 @@ def test_it_agrees_with_a_regular_expression(text: str) -> None:
         assert not re.fullmatch(pattern, text)
 
 
+@pytest.mark.slow
 def test_a_long_text_takes_no_more_memory() -> None:
     matcher = walk('root ::= ("(" root ")" | "a")*')
     for _ in range(2_000):

@@ -111,6 +111,7 @@ def test_many_threads_make_grammars_at_once() -> None:
     assert made == [alone] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("required", [True, False])
 def test_grammars_that_are_kept_keep_no_large_request(required: bool) -> None:
     """32 of them held up to 16 MB each, whether the prompt was answered or refused."""

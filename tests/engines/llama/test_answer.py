@@ -7,6 +7,7 @@ import threading
 from collections.abc import Generator, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from support.examples import examples
@@ -156,6 +157,7 @@ def test_a_text_without_repetition_drafts_next_to_nothing() -> None:
     assert batch.slots[0].accepted <= batch.slots[0].drafted <= 60
 
 
+@pytest.mark.slow
 @examples(80)
 @given(
     some.lists(some.tuples(PROMPTS, some.integers(0, 99), some.integers(1, 40)), min_size=1, max_size=4),

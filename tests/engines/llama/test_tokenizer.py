@@ -131,6 +131,7 @@ def test_what_a_library_tokenises_whole_has_no_endless_words(unit: str) -> None:
     Tokenizer(Words(joins=False)).check_runs(unit * 9000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "gap"), [("a", " "), ("é", "."), ("a_", " "), ("東", "。"), ("\n", "a"), (" ", "1")])
 @pytest.mark.timeout(30)
 def test_words_just_short_enough_are_passed_over_once(unit: str, gap: str) -> None:

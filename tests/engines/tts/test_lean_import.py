@@ -37,6 +37,7 @@ def test_another_thread_finds_it_meanwhile(optional: str) -> None:
         assert optional in sys.modules
 
 
+@pytest.mark.slow
 def test_the_phonemizer_leaves_scipy_out() -> None:
     """In a process of its own: what is loaded stays. Where SciPy is not installed this holds by itself."""
     code = "import sys; from edgeserve.engines.tts import phonemes; phonemes.load(); print('scipy.fft' in sys.modules)"

@@ -60,6 +60,7 @@ def test_a_steady_pitch(pitch: float) -> None:
     assert furthest(whole(frames), reference(frames)) < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1_200, pytest.param(4_800, marks=pytest.mark.slow)])
 def test_the_phase_does_not_drift(count: int) -> None:
     """A quarter of a minute, and a minute: as many cycles as a whole text never has at once."""

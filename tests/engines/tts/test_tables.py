@@ -55,6 +55,7 @@ def test_the_tagger_has_four_dictionaries(assets: Path, folder: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [0, 10, -1])
 def test_a_damaged_table_is_made_anew(assets: Path, folder: Path, keep: int, caplog: pytest.LogCaptureFixture) -> None:
     whole = tables.table(assets, "lexicon_us", folder).path

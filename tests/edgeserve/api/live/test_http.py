@@ -98,6 +98,7 @@ def test_an_utterance_is_final_after_a_pause(live: Running) -> None:
     }
 
 
+@pytest.mark.slow
 def test_eight_at_once_do_not_mix(live: Running) -> None:
     def talk(seconds: int) -> str:
         session = begin(live.client)
@@ -123,6 +124,7 @@ def test_one_too_many_is_busy_and_a_deleted_one_makes_room(live: Running) -> Non
     assert error(live.client.delete(f"/v1/transcribe/stream/{names[0]}"), 404)["code"] == "not_found"
 
 
+@pytest.mark.slow
 def test_an_idle_one_expires() -> None:
     with serving(fake_pool(["asr"]), live_idle_seconds=0.2) as running:
         session = begin(running.client)

@@ -112,6 +112,7 @@ def test_mistakes_name_their_field(client: httpx.Client, path: str, body: dict[s
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, param), answer.text
 
 
+@pytest.mark.slow
 def test_the_longest_text_is_cut(client: httpx.Client) -> None:
     assert len(post(client, "/tokenize", {"content": "x" * TEXT_CHARS})["tokens"]) == TEXT_CHARS
 

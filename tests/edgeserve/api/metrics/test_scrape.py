@@ -64,6 +64,7 @@ def test_every_family_of_the_table_is_there_and_no_other(asked: Running) -> None
     assert found == {name.removesuffix("_total"): kind for name, kind in expected.items()}
 
 
+@pytest.mark.slow
 def test_labels_are_those_of_the_table(asked: Running) -> None:
     for one in (*COUNTED.values(), *READ.values()):
         for sample in scraped(asked.client)[PREFIX + one.name.removesuffix("_total")].samples:

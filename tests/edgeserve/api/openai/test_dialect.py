@@ -125,6 +125,7 @@ def test_async_client() -> None:
         asyncio.run(run(running.url))
 
 
+@pytest.mark.slow
 def test_transcriptions_in_all_forms(ai: OpenAI) -> None:
     def get(**settings: object) -> object:
         file = io.BytesIO(TONE)
@@ -306,6 +307,7 @@ def test_a_client_that_goes_away_frees_the_engine() -> None:
         lower(gate, Rung.COLD)
 
 
+@pytest.mark.slow
 def test_a_client_that_goes_away_before_a_whole_answer_frees_the_engine() -> None:
     with serving(fake_pool(["llm"], delay=0.01, context=10**6)) as running:
         gate = running.pool.gates["llm"]

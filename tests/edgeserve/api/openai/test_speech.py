@@ -53,6 +53,7 @@ def streamed(ai: OpenAI, **settings: Any) -> tuple[bytes, str]:
         return b"".join(answer.iter_bytes()), answer.headers["content-type"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 def test_every_format(ai: OpenAI, name: str) -> None:
     file, media_type = streamed(ai, response_format=name)
@@ -102,6 +103,7 @@ def test_events(ai: OpenAI, name: str) -> None:
     assert decoded(file, name)[0].tolist() == decoded(same, name)[0].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 def test_sound_leaves_while_more_is_made_and_a_client_that_leaves_ends_it(name: str) -> None:
     """The first sentence comes while the second is held up. Then the client leaves: no third one begins."""

@@ -52,6 +52,7 @@ def read(files: PictureFilesApart, data: bytes, limits: Limits | None = None, cl
     return asking.run(files.read, data, limits or Limits(), "image", Leash())
 
 
+@pytest.mark.slow
 def test_a_photo_with_too_many_pixels_comes_smaller(files: PictureFilesApart) -> None:
     picture = read(files, made("JPEG", 300, 200), Limits(max_image_pixels=20_000))
     assert (picture.size, picture.pixels) == ((150, 100), 15_000)
@@ -60,6 +61,7 @@ def test_a_photo_with_too_many_pixels_comes_smaller(files: PictureFilesApart) ->
     assert rows[-1] > 240, "the gradient from black to white, whole"
 
 
+@pytest.mark.slow
 def test_a_confined_child_reads_heic(files: PictureFilesApart) -> None:
     picture = read(files, PHOTO)
     assert picture.size == (96, 64)
@@ -145,6 +147,7 @@ def test_pictures_held_are_limited_and_given_back(files: PictureFilesApart) -> N
     assert not files._own
 
 
+@pytest.mark.slow
 @each("width", [30, 900])
 def test_a_picture_that_was_read_is_given_back_at_once(files: PictureFilesApart, width: int) -> None:
     picture = read(files, made("PNG", width, width))
@@ -153,6 +156,7 @@ def test_a_picture_that_was_read_is_given_back_at_once(files: PictureFilesApart,
     assert files.held == 0
 
 
+@pytest.mark.slow
 def test_a_client_that_left_gets_no_picture(files: PictureFilesApart) -> None:
     leash = Leash()
     leash.cut()

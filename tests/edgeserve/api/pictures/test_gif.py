@@ -69,6 +69,7 @@ def test_files_of_encoders_pass(size: tuple[int, int], frames: int, sigma: float
     seen(written(size, frames, sigma))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_a_photograph_is_followed() -> None:
     seen(written((1000, 1000), sigma=200))

@@ -123,6 +123,7 @@ def test_settings_of_nothing_end_no_session(settings: dict[str, Any]) -> None:
     assert all(beta.event(told) for told in session.out)
 
 
+@pytest.mark.slow
 def test_sounds_without_words_do_not_pile_up_in_the_conversation() -> None:
     session = opened(audio={"input": {"turn_detection": None}})
     for _ in range(Conversation.MOST + 60):

@@ -89,6 +89,7 @@ def test_a_session_without_a_detector_says_so_once(running: Running, caplog: pyt
     assert caplog.text.count("the turns of a conversation are found by loudness: asr has no detector") == 1
 
 
+@pytest.mark.slow
 def test_loudness_takes_over_from_a_detector_that_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -109,6 +110,7 @@ def test_the_engines_of_an_answer_climb_while_the_user_still_speaks(running: Run
         until(lambda: all(gate.rung is Rung.HOT and not gate.leases for gate in running.pool.gates.values()))
 
 
+@pytest.mark.slow
 def test_a_transcription_session_heats_its_model_alone(running: Running) -> None:
     with dial(running, "?intent=transcription") as socket:
         told(socket)
@@ -117,6 +119,7 @@ def test_a_transcription_session_heats_its_model_alone(running: Running) -> None
         assert [name for name, gate in running.pool.gates.items() if gate.rung is Rung.HOT] == ["asr"]
 
 
+@pytest.mark.slow
 def test_a_dictation_tells_words_while_the_user_speaks(running: Running) -> None:
     kind = "conversation.item.input_audio_transcription."
     with dial(running, "?intent=transcription") as socket:
@@ -214,6 +217,7 @@ class Noting(FakeBatchChat):
 SEEN: list[ChatRequest] = []
 
 
+@pytest.mark.slow
 def test_the_prompt_of_an_answer_is_read_while_the_user_speaks() -> None:
     """The conversation at first, then also the words, once the turn may be over. The answer reads the same."""
     SEEN.clear()

@@ -100,6 +100,7 @@ def test_nobody_pushes_out_what_another_client_uses() -> None:
     assert store.find("a", ME) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 400_000])
 def test_clients_that_fill_the_store_keep_no_other_client_out(size: int) -> None:
     store = ResponseStore()

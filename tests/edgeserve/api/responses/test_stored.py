@@ -88,6 +88,7 @@ def test_the_items_of_a_response_are_listed_in_pages(client: httpx.Client) -> No
     assert client.get(path, params={"after": "msg_none"}).json()["error"]["param"] == "after"
 
 
+@pytest.mark.slow
 def test_openais_client_reads_and_lists(running: Running) -> None:
     with OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0) as ai:
         made = ai.responses.create(model="llm", input="one two")

@@ -148,6 +148,7 @@ def test_a_bomb_costs_its_own_request_alone(name: str) -> None:
         assert answer.json()["text"] == "1 2"
 
 
+@pytest.mark.slow
 def test_a_small_file_of_hours_meets_the_limit() -> None:
     bomb = encoded(numpy.zeros(8000 * 600, numpy.float32), Form("flac", "flac", 8000))
     with serving(fake_pool(["asr"]), max_audio_seconds=599) as running:
@@ -155,6 +156,7 @@ def test_a_small_file_of_hours_meets_the_limit() -> None:
         assert error["message"] == "audio lasts 600 s; the limit is 599 s: " + RAISE
 
 
+@pytest.mark.slow
 def test_a_client_that_leaves_ends_a_long_transcription() -> None:
     """The first segment comes while the second is held up. Then the client leaves: no third one begins."""
     begun, go = [0], threading.Event()

@@ -22,6 +22,7 @@ def values(event: Received) -> dict[str, object]:
     return dict(asyncio.run(event.fields()).items())
 
 
+@pytest.mark.slow
 @given(events=EVENTS, cuts=st.lists(st.integers(1, 40), min_size=1, max_size=10))
 def test_events_come_whole_however_they_are_cut(
     events: list[tuple[str, dict[str, object], bytes]], cuts: list[int]

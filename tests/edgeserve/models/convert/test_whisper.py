@@ -117,6 +117,7 @@ def test_a_missing_package_is_named_with_its_command(
         whisper.convert(checkpoint, tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_memory_stays_that_of_a_few_matrices(tmp_path: Path) -> None:
     """The largest matrix is held once as float32, and once more at most while it is turned round."""
     import tracemalloc
@@ -129,6 +130,7 @@ def test_memory_stays_that_of_a_few_matrices(tmp_path: Path) -> None:
     assert peak < 2.2 * 4 * tiny_whisper.VOCABULARY * tiny_whisper.WIDTH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", whisper.PARTS)
 def test_every_matrix_of_the_small_form_is_in_eight_bits(files: Mapping[str, Path], part: str) -> None:
     onnx = graph.load_onnx()

@@ -68,6 +68,7 @@ def test_the_model_of_mlx_whisper_has_just_these_parameters(converted: Path) -> 
     assert {name: array.shape for name, array in found.items()} == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", ["float16", "bfloat16", "int8"])
 def test_other_types_are_read_too(tmp_path: Path, converted: Path, stored: str) -> None:
     checkpoint = tiny_whisper.build(tmp_path / "checkpoint", stored=stored)

@@ -59,6 +59,7 @@ def test_the_mean_cosine_decides_and_not_the_nearest_pair() -> None:
     assert cluster(chain, between + 0.01).tolist() == [0, 0, 1, 1]
 
 
+@pytest.mark.slow
 def test_more_voices_than_a_block_find_the_same_speakers() -> None:
     speakers = numpy.random.default_rng(3).integers(0, 5, 3 * BLOCK + 7)
     assert cluster(voices(speakers), 0.5).tolist() == in_order(speakers).tolist()
@@ -71,6 +72,7 @@ def test_blocks_of_strangers_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(cluster(strangers, 2.0, 3).tolist())) == 3
 
 
+@pytest.mark.slow
 def test_memory_grows_with_the_voices_and_not_with_their_square(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
     join = clusters._join

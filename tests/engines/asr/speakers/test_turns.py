@@ -38,6 +38,7 @@ def test_windows_cover_a_stretch_without_leaving_it(frames: int) -> None:
     assert all(0 < later[0] - earlier[0] <= HOP for earlier, later in itertools.pairwise(found))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(SHORTEST, 2000), st.integers(0, 5)), min_size=1, max_size=12))
 def test_turns_fill_each_stretch_in_order(parts: list[tuple[int, int]]) -> None:
     at, heard = 0, []

@@ -42,10 +42,12 @@ def tokens(file: Path) -> Tokens:
     return Tokens(file)
 
 
+@pytest.mark.slow
 def test_texts_of_a_made_up_vocabulary_are_those_of_the_library(file: Path) -> None:
     agrees(file, tiny_whisper.TEXT_TOKENS, alone=range(2_000))  # the others are four letters too
 
 
+@pytest.mark.slow
 def test_text_is_encoded_by_the_library(file: Path, tokens: Tokens) -> None:
     assert tokens.encode(" näh 語") == Tokenizer.from_file(str(file)).encode(" näh 語").ids
     assert tokens.decode(tokens.encode(" näh 語")) == " näh 語"
