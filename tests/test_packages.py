@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -111,16 +112,15 @@ def test_doctor_runs_and_init_writes_settings(installed: Path, tmp_path: Path) -
 @pytest.fixture(scope="module")
 def resolved(place: Path, wheel: Path) -> Path:
     """The command where pip has installed the wheel and all that it names, from the index. Compiles nothing."""
-    venv.create(place / "whole", with_pip=True)
-    pip = (place / "whole/bin/python", "-m", "pip")
     own = ROOT / ".venv" / "cache"  # tools/install.sh builds llama.cpp in there on some processors
-    cache = own if own.is_dir() else Path.home() / ".cache" / "pip"
-    settings = {"PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(cache))}
-    if "llama_cpp_python" not in run(*pip, "cache", "list", cwd=place, **settings):
-        pytest.skip(
-            f"{settings['PIP_CACHE_DIR']} has no wheel of llama-cpp-python, which would take minutes to compile"
-        )
-    run(*pip, "install", "--quiet", wheel, cwd=place, **settings)
+    cache = Path(os.environ.get("PIP_CACHE_DIR") or (own if own.is_dir() else Path.home() / ".cache" / "pip"))
+    built = importlib.metadata.version("llama-cpp-python")  # a newer one would have to be compiled
+    if not any(cache.rglob(f"llama_cpp_python-{built}-*.whl")):
+        pytest.skip(f"{cache} has no wheel of llama-cpp-python {built}: it would be compiled for minutes")
+    venv.create(place / "whole", with_pip=True)
+    packages = (wheel, f"llama-cpp-python=={built}")
+    pip = (place / "whole/bin/python", "-m", "pip", "install", "--quiet")
+    run(*pip, *packages, cwd=place, PIP_CACHE_DIR=str(cache))
     return place / "whole/bin/edgeserve"
 
 

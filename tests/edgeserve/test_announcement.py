@@ -41,7 +41,9 @@ async def main():
         found = await asyncio.to_thread(network.get_service_info, KIND, name, 30_000)
         print(state, found.parsed_addresses(), found.port)
         await announcement.end()
-        print((await changes.get())[1])
+        while state != "Removed":  # it may be told as updated before
+            _, state = await changes.get()
+        print(state)
         await asyncio.to_thread(browser.cancel)
         await asyncio.to_thread(network.close)
 
