@@ -6,7 +6,7 @@ import os
 import pwd
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Literal
@@ -21,6 +21,8 @@ from edgeserve.system.readings import Readings
 Whose = Literal["user", "system"]
 SYSTEM_STATE = Path("/var/lib/edgeserve")
 """The folder that systemd makes for the service (``StateDirectory``)."""
+STATES = "prefix_cache_dir"
+"""Option of a model: its folder of saved conversations."""
 HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
 GPUS = {"/dev/nvidiactl": "char-nvidia*", "/dev/dri": "char-drm", "/dev/kfd": "char-kfd"}
 """Groups of device nodes that a GPU's driver needs, by a path that is there with the driver."""
@@ -72,6 +74,7 @@ def make_plan(
     """
     source = Path(config.source).absolute() if config.written.name else None
     root, writable = _models(config, whose, user, environ)
+    writable += tuple(_states(config))
     needed = [Path(sys.executable), Path(sys.prefix), *filter(None, (source,))]
     if whose == "system" and not user:
         for path in needed:
@@ -119,6 +122,13 @@ def _models(
         return SYSTEM_STATE / "models", ()
     named = None if config.in_file("server", "models_dir") else root
     return named, (root.parent,)
+
+
+def _states(config: Config) -> Iterator[Path]:
+    """Folders of saved conversations that the settings name. Raises ConfigError."""
+    named = [(config.server.states_dir, config.label("server", "states_dir"))]
+    named += [(str(one.options.get(STATES, "")), f"[{name}] {STATES}") for name, one in config.models.items()]
+    return (expanded(path, label).absolute() for path, label in named if path)
 
 
 def _home(user: str) -> str:

@@ -49,6 +49,13 @@ def test_the_folder_of_the_settings_is_named_nowhere_else(home: dict[str, str]) 
     assert found.writable == (Path("/srv"),)
 
 
+def test_folders_of_saved_conversations_can_be_written(home: dict[str, str]) -> None:
+    found = planned(home, '[server]\nstates_dir = "~/kept"\n[llm]\nmodel = "x"\nprefix_cache_dir = "/srv/states"\n')
+    beside, *states = found.writable
+    assert beside == Path(home["HOME"]) / ".local/share/edgeserve"
+    assert states == [Path("~/kept").expanduser(), Path("/srv/states")]
+
+
 def test_the_memory_of_the_service_leaves_the_budget_as_it_is(home: dict[str, str]) -> None:
     config = load({})
     free = budget(BOX, config.memory, settled=False).usable
