@@ -64,6 +64,10 @@ BOUNDS: Sequence[str] = (
     ),
     "So all that a server can do better than another on this model are the last four lines: with one client some tenth "
     "of a token's time, where the second thread waits while the first one samples, and less with more clients.",
+    "**One client.** Between two calls of llama.cpp 0.8 to 1.0 ms pass (medians of smollm2 and qwen3-0.6b, beside "
+    "calls of 7.2 and 15.8 ms): 0.1 to 0.2 ms for sampling, and 0.5 to 0.6 ms in which the event loop sends the "
+    "token. Sending while the next token is computed gains nothing on two cores "
+    "([decision 27](../decisions/0027-threads.md)).",
     "**Prompts.** A first prompt takes what `llama_decode` takes: 1.29 to 1.58 s over HTTP; 1.23 to 1.35 s measured "
     "apart. A prompt that follows without a pause waits for the copy of the conversation before it: 54 MB for 476 "
     "tokens of this model take 40 to 150 ms here. Left in the context, that conversation would make the prompt 190 ms "
