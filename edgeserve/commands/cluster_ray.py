@@ -37,7 +37,8 @@ def start(call: Call) -> int:
     token = _private(_token(call, make=True))
     _need_models(call)
     environ = _environ(call, token, host)
-    _ray(["start", "--head", "--port", str(args.port), "--resources", HEAD, *_own(host)], environ)
+    head = ["--head", "--port", str(args.port), "--resources", HEAD, "--include-dashboard", "false"]
+    _ray(["start", *head, *_own(host)], environ)
     _deploy(args.port, host, listen, {"least": args.min, "most": args.max, "key": key}, environ)
     print(f"the cluster serves on {listen.url}; show it with: edgeserve cluster status --url {listen.url}")
     print(f"on the next box, with a copy of {token} and the same {ENV_PREFIX}API_KEY:")
@@ -157,7 +158,7 @@ def _environ(call: Call, token: Path, host: str) -> dict[str, str]:
 
 
 def _own(host: str) -> Sequence[str]:
-    return ["--node-ip-address", host, "--include-dashboard", "false", "--disable-usage-stats"]
+    return ["--node-ip-address", host, "--disable-usage-stats"]
 
 
 def _ray(arguments: Sequence[str], environ: Mapping[str, str]) -> None:

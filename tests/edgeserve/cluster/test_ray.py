@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from benchmarks.cluster_boxes import NotHere, RayBoxes, ray_boxes
 from support.asked import Asked, says
@@ -34,6 +38,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
 ]
 CHAT = "/v1/chat/completions"
+SPARE = "127.0.0.9"
+"""Address of a box that joins."""
 SOUND = encoded(melody(0.2, 16_000), FORMS["wav"])
 
 
@@ -123,6 +129,30 @@ def test_a_queue_brings_further_nodes_in(boxes: RayBoxes, client: httpx.Client) 
     for one in threads:
         one.join(120)
     until(lambda: hot(status(boxes, client), "fake-llm") >= 2, 30)
+
+
+def test_a_box_joins_by_the_command(boxes: RayBoxes, tmp_path: Path) -> None:
+    """By Ray's own command, which refuses what only a head may say. The box stays a spare one."""
+    import ray
+
+    def joined() -> bool:
+        return any(one["Alive"] and one["NodeManagerAddress"] == SPARE for one in ray.nodes())
+
+    (tmp_path / "box.toml").write_text("")
+    token = tmp_path / "token"
+    token.write_text("0" * 64)
+    token.chmod(0o600)
+    command = [sys.executable, "-m", "edgeserve", "cluster", "join", boxes.cluster.address, "--host", SPARE]
+    command += ["--token-file", str(token), "--config", str(tmp_path / "box.toml")]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        until(joined, 60)
+    finally:
+        for one in psutil.process_iter(["cmdline"]):
+            if any(word.endswith(f"={SPARE}") for word in one.info["cmdline"] or ()):
+                one.kill()
+    until(lambda: not joined(), 60)
 
 
 def test_a_killed_node_fails_its_answers_alone(boxes: RayBoxes, client: httpx.Client) -> None:

@@ -102,7 +102,7 @@ def test_start_and_join_call_ray_with_a_token_and_the_named_address(
     assert ray[1:4] == [*deploy[1:3], "ray.scripts.scripts"] == ["-P", "-m", "ray.scripts.scripts"]
     assert ray[4:] == [
         *("start", "--head", "--port", "6379", "--resources", '{"edgeserve_head": 1}'),
-        *("--node-ip-address", "10.0.0.1", "--include-dashboard", "false", "--disable-usage-stats"),
+        *("--include-dashboard", "false", "--node-ip-address", "10.0.0.1", "--disable-usage-stats"),
     ]
     assert deploy[-1] == "edgeserve.cluster.ray_deploy"
     assert same == given
@@ -126,7 +126,10 @@ def test_start_and_join_call_ray_with_a_token_and_the_named_address(
 
     joined = ["cluster", "join", "10.0.0.1:6379", "--host", "10.0.0.2", "--token-file", str(token)]
     assert run(*joined, environ=environ) == 0
-    assert calls[2][0][4:8] == ["start", "--address", "10.0.0.1:6379", "--node-ip-address"]
+    assert calls[2][0][4:] == [
+        *("start", "--address", "10.0.0.1:6379", "--node-ip-address", "10.0.0.2"),
+        "--disable-usage-stats",  # and no --include-dashboard, which Ray takes from a head alone
+    ]
     assert run("cluster", "start", "--host", "10.0.0.1", environ=environ) == 0
     assert Path(calls[3][1]["RAY_AUTH_TOKEN_PATH"]) == token  # made once
 
