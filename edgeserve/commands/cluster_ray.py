@@ -7,11 +7,13 @@ import ipaddress
 import json
 import os
 import secrets
+import socket
 import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from edgeserve import listening
 from edgeserve.cluster.peers import Peer, bracketed, read_peer
 from edgeserve.commands import Call, supply
 from edgeserve.errors import ConfigError, EdgeserveError
@@ -21,6 +23,8 @@ from edgeserve.settings import ENV_PREFIX
 TOKEN_FILE = "cluster-token"  # noqa: S105 - the name of a file
 START_SECONDS = 180.0
 """Longest time for Ray to start, and for the first node to serve."""
+HEAD_SECONDS = 5.0
+"""Longest time to connect to a head."""
 HEAD = json.dumps({"edgeserve_head": 1})
 RAY = module_command("ray.scripts.scripts")
 
@@ -34,12 +38,17 @@ def start(call: Call) -> int:
     _need_key(key, host, listen)
     if args.min > args.max:
         raise ConfigError(f"--min {args.min} --max {args.max}: expected no more than --max")
+    _need_port(host, args.port, "--port N")
+    _need_port(listen.host.strip("[]"), listen.port, "--listen")
     token = _private(_token(call, make=True))
     _need_models(call)
     environ = _environ(call, token, host)
     head = ["--head", "--port", str(args.port), "--resources", HEAD, "--include-dashboard", "false"]
     _ray(["start", *head, *_own(host)], environ)
-    _deploy(args.port, host, listen, {"least": args.min, "most": args.max, "key": key}, environ)
+    try:
+        _deploy(args.port, host, listen, {"least": args.min, "most": args.max, "key": key}, environ)
+    except EdgeserveError as error:
+        raise EdgeserveError(f"{error.message}; Ray runs on: end it with `edgeserve cluster stop`") from error
     print(f"the cluster serves on {listen.url}; show it with: edgeserve cluster status --url {listen.url}")
     print(f"on the next box, with a copy of {token} and the same {ENV_PREFIX}API_KEY:")
     print(f"  edgeserve cluster join {bracketed(host)}:{args.port} --host ITS_ADDRESS --token-file {token.name}")
@@ -52,6 +61,7 @@ def join(call: Call) -> int:
     host, head = _host(call.args.host), read_peer(call.args.head)
     _need_key(call.environ.get(f"{ENV_PREFIX}API_KEY", ""), host)
     token = _private(_token(call, make=False))
+    _need_head(head)
     _need_models(call)
     environ = _environ(call, token, host)
     _ray(["start", "--address", head.address, *_own(host)], environ)
@@ -95,6 +105,20 @@ def _need_key(key: str, host: str, listen: Peer | None = None) -> None:
     for one in addresses:
         if not key and not _is_loopback(one):
             raise ConfigError(f"{one} can be reached by other machines: set {ENV_PREFIX}API_KEY, the same on all nodes")
+
+
+def _need_port(host: str, port: int, flag: str) -> None:
+    """Raises ConfigError for a port in use: Ray would tell it late, in a traceback, and run on."""
+    listening.listen(host, port, flag).close()
+
+
+def _need_head(head: Peer) -> None:
+    """Raises EdgeserveError where nobody listens: Ray would try for minutes."""
+    try:
+        socket.create_connection((head.host.strip("[]"), head.port), HEAD_SECONDS).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise EdgeserveError(f"no head answers at {head.address} ({reason}): `edgeserve cluster start` there") from None
 
 
 def _need_models(call: Call) -> None:
