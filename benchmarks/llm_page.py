@@ -74,10 +74,13 @@ BOUNDS: Sequence[str] = (
     "longer and each token 10 ms ([decision 5](../decisions/0005-conversations-at-rest.md)). Calls of 512 tokens are "
     "no faster than calls of 256: 0.997 in the median of 7 pairs.",
     "**A long prompt beside streams.** llama-server reads it in one call, and its streams stand still meanwhile. Ours "
-    "go on, with a token each after 256 tokens of the prompt. Their tokens cost little: 1,024 tokens in calls of 256 "
-    "took 3.2 to 3.8 s alone, and 1.08 (1.00 to 1.14, 4 pairs) times that beside three streams. Flash attention "
-    "decides: without it each token computes with the cells of all other conversations, and 926 tokens took 4.9 to "
-    "6.1 s over HTTP ([decision 45](../decisions/0045-tuning-while-idle.md)).",
+    "go on, with a token each after 256 tokens of the prompt. Without flash attention each token computes with the "
+    "cells of all other conversations: Qwen3 took 4.9 to 6.1 s for 926 tokens "
+    "([decision 45](../decisions/0045-tuning-while-idle.md)). With it, 3.6 to 4.1 s, 1.41 (1.28 to 1.51, 3 pairs) of "
+    "llama-server's time. In a recording of 3.80 s, the four calls took 3.21 s. 0.54 s went by before them, 0.22 s of "
+    "it for saving the conversation that had the slot. The rest was not recorded apart: states without room in "
+    "`prefix_cache_mb` are written to disk there. The streams' own tokens cost little: 1,024 tokens beside three "
+    "streams took 1.08 (1.00 to 1.14, 4 pairs) of the time alone.",
     "**Eight clients** share four slots, so conversations leave slots while others write. Saving one of 216 tokens "
     "takes 4 to 65 ms, but 261 to 324 ms without flash attention (four readings each), and all answers "
     "wait. So Qwen3 without flash attention had 0.83 of llama-server's tokens/s. With it the one undisturbed pair had "
