@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from edgeserve import listening
 from edgeserve.cluster.peers import Peer, bracketed, read_peer
 from edgeserve.commands import Call, supply
 from edgeserve.errors import ConfigError, EdgeserveError
@@ -34,12 +35,17 @@ def start(call: Call) -> int:
     _need_key(key, host, listen)
     if args.min > args.max:
         raise ConfigError(f"--min {args.min} --max {args.max}: expected no more than --max")
+    _need_port(host, args.port, "--port N")
+    _need_port(listen.host.strip("[]"), listen.port, "--listen")
     token = _private(_token(call, make=True))
     _need_models(call)
     environ = _environ(call, token, host)
     head = ["--head", "--port", str(args.port), "--resources", HEAD, "--include-dashboard", "false"]
     _ray(["start", *head, *_own(host)], environ)
-    _deploy(args.port, host, listen, {"least": args.min, "most": args.max, "key": key}, environ)
+    try:
+        _deploy(args.port, host, listen, {"least": args.min, "most": args.max, "key": key}, environ)
+    except EdgeserveError as error:
+        raise EdgeserveError(f"{error.message}; Ray runs on: end it with `edgeserve cluster stop`") from error
     print(f"the cluster serves on {listen.url}; show it with: edgeserve cluster status --url {listen.url}")
     print(f"on the next box, with a copy of {token} and the same {ENV_PREFIX}API_KEY:")
     print(f"  edgeserve cluster join {bracketed(host)}:{args.port} --host ITS_ADDRESS --token-file {token.name}")
@@ -95,6 +101,11 @@ def _need_key(key: str, host: str, listen: Peer | None = None) -> None:
     for one in addresses:
         if not key and not _is_loopback(one):
             raise ConfigError(f"{one} can be reached by other machines: set {ENV_PREFIX}API_KEY, the same on all nodes")
+
+
+def _need_port(host: str, port: int, flag: str) -> None:
+    """Raises ConfigError for a port in use: Ray would tell it late, in a traceback, and run on."""
+    listening.listen(host, port, flag).close()
 
 
 def _need_models(call: Call) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import stat
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from edgeserve.cluster.snapshot import Snapshot
 from edgeserve.commands import Call, cluster_ray, supply
 from edgeserve.commands.cluster import as_text
 from edgeserve.engine import Rung
+from edgeserve.errors import EdgeserveError
 
 
 def test_status_shows_the_nodes_and_those_that_are_silent(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,6 +90,7 @@ def ray_without_running(settings: Path, monkeypatch: pytest.MonkeyPatch) -> tupl
     """The calls that Ray would get, and variables with a key and an empty box.toml beside them."""
     calls: list[Any] = []
     monkeypatch.setattr(cluster_ray, "installed", lambda: True)
+    monkeypatch.setattr(cluster_ray.listening, "listen", lambda *given: socket.socket())  # addresses of no machine
     monkeypatch.setattr(cluster_ray, "run_apart", lambda *given: calls.append(given))
     (settings / "box.toml").write_text("")
     return calls, {"EDGESERVE_API_KEY": "secret", "XDG_DATA_HOME": str(settings), "HOME": str(settings)}
@@ -165,6 +168,7 @@ def test_missing_models_are_pulled_before_ray_starts(
     monkeypatch.setattr(cluster_ray, "installed", lambda: True)
     monkeypatch.setattr(cluster_ray, "run_apart", lambda command, environ, name, text: done.append(name))
     monkeypatch.setattr(supply, "pull", pull)
+    monkeypatch.setattr(cluster_ray.listening, "listen", lambda *given: socket.socket())
     (settings / "models.toml").write_text('[llm]\nmodel = "smollm2-135m-instruct"\n')
     (settings / "token").write_text("0" * 64)
     (settings / "token").chmod(0o600)
@@ -176,6 +180,41 @@ def test_missing_models_are_pulled_before_ray_starts(
     else:
         assert done[1:] == []
         assert "not on this device: smollm2-135m-instruct; Ray was not started" in told(capsys)[0]
+
+
+@pytest.mark.parametrize("flag", ["--port", "--listen"])
+def test_a_port_in_use_shows_before_ray_starts(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = list[object]()
+    monkeypatch.setattr(cluster_ray, "installed", lambda: True)
+    monkeypatch.setattr(cluster_ray, "run_apart", lambda *given: calls.append(given))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ports = {"--port": free_port(), "--listen": free_port(), flag: port}
+        argv = ["--port", str(ports["--port"]), "--listen", f"127.0.0.1:{ports['--listen']}"]
+        assert run("cluster", "start", *argv, environ={"XDG_DATA_HOME": str(settings)}) == 2
+    (line,) = told(capsys)
+    assert line.startswith(f"[ERROR] cannot listen on 127.0.0.1 port {port}: ")
+    assert f"choose another with {flag}" in line
+    assert calls == []
+
+
+def test_a_cluster_that_ray_cannot_run_says_how_to_end_ray(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, environ = ray_without_running(settings, monkeypatch)
+
+    def fails(command: object, environ: object, name: str, text: str) -> None:
+        if name == "the application":
+            raise EdgeserveError("the application failed with exit code 1: no replica")
+
+    monkeypatch.setattr(cluster_ray, "run_apart", fails)
+    assert run("cluster", "start", "--host", "10.0.0.1", "--config", "box.toml", environ=environ) == 1
+    (line,) = told(capsys)
+    assert line == (
+        "[ERROR] the application failed with exit code 1: no replica; Ray runs on: end it with `edgeserve cluster stop`"
+    )
 
 
 def test_a_token_that_others_can_read_is_refused(
