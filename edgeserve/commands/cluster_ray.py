@@ -7,6 +7,7 @@ import ipaddress
 import json
 import os
 import secrets
+import socket
 import stat
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,8 @@ from edgeserve.settings import ENV_PREFIX
 TOKEN_FILE = "cluster-token"  # noqa: S105 - the name of a file
 START_SECONDS = 180.0
 """Longest time for Ray to start, and for the first node to serve."""
+HEAD_SECONDS = 5.0
+"""Longest time to connect to a head."""
 HEAD = json.dumps({"edgeserve_head": 1})
 RAY = module_command("ray.scripts.scripts")
 
@@ -58,6 +61,7 @@ def join(call: Call) -> int:
     host, head = _host(call.args.host), read_peer(call.args.head)
     _need_key(call.environ.get(f"{ENV_PREFIX}API_KEY", ""), host)
     token = _private(_token(call, make=False))
+    _need_head(head)
     _need_models(call)
     environ = _environ(call, token, host)
     _ray(["start", "--address", head.address, *_own(host)], environ)
@@ -106,6 +110,15 @@ def _need_key(key: str, host: str, listen: Peer | None = None) -> None:
 def _need_port(host: str, port: int, flag: str) -> None:
     """Raises ConfigError for a port in use: Ray would tell it late, in a traceback, and run on."""
     listening.listen(host, port, flag).close()
+
+
+def _need_head(head: Peer) -> None:
+    """Raises EdgeserveError where nobody listens: Ray would try for minutes."""
+    try:
+        socket.create_connection((head.host.strip("[]"), head.port), HEAD_SECONDS).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise EdgeserveError(f"no head answers at {head.address} ({reason}): `edgeserve cluster start` there") from None
 
 
 def _need_models(call: Call) -> None:

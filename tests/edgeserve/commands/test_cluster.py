@@ -86,11 +86,17 @@ def test_without_ray_the_extra_is_named(
     assert "pip install 'edgeserve[cluster]'" in line
 
 
+def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The addresses in these tests are those of no machine."""
+    monkeypatch.setattr(cluster_ray, "_need_port", lambda *given: None)
+    monkeypatch.setattr(cluster_ray, "_need_head", lambda *given: None)
+
+
 def ray_without_running(settings: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], dict[str, str]]:
     """The calls that Ray would get, and variables with a key and an empty box.toml beside them."""
     calls: list[Any] = []
     monkeypatch.setattr(cluster_ray, "installed", lambda: True)
-    monkeypatch.setattr(cluster_ray.listening, "listen", lambda *given: socket.socket())  # addresses of no machine
+    no_sockets(monkeypatch)
     monkeypatch.setattr(cluster_ray, "run_apart", lambda *given: calls.append(given))
     (settings / "box.toml").write_text("")
     return calls, {"EDGESERVE_API_KEY": "secret", "XDG_DATA_HOME": str(settings), "HOME": str(settings)}
@@ -168,7 +174,7 @@ def test_missing_models_are_pulled_before_ray_starts(
     monkeypatch.setattr(cluster_ray, "installed", lambda: True)
     monkeypatch.setattr(cluster_ray, "run_apart", lambda command, environ, name, text: done.append(name))
     monkeypatch.setattr(supply, "pull", pull)
-    monkeypatch.setattr(cluster_ray.listening, "listen", lambda *given: socket.socket())
+    no_sockets(monkeypatch)
     (settings / "models.toml").write_text('[llm]\nmodel = "smollm2-135m-instruct"\n')
     (settings / "token").write_text("0" * 64)
     (settings / "token").chmod(0o600)
@@ -197,6 +203,22 @@ def test_a_port_in_use_shows_before_ray_starts(
     (line,) = told(capsys)
     assert line.startswith(f"[ERROR] cannot listen on 127.0.0.1 port {port}: ")
     assert f"choose another with {flag}" in line
+    assert calls == []
+
+
+def test_a_head_that_is_not_there_is_told_at_once(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = list[object]()
+    monkeypatch.setattr(cluster_ray, "installed", lambda: True)
+    monkeypatch.setattr(cluster_ray, "run_apart", lambda *given: calls.append(given))
+    token = settings / "token"
+    token.write_text("0" * 64)
+    token.chmod(0o600)
+    head = f"127.0.0.1:{free_port()}"
+    assert run("cluster", "join", head, "--token-file", str(token)) == 1
+    (line,) = told(capsys)
+    assert line.startswith(f"[ERROR] no head answers at {head} (")
     assert calls == []
 
 
