@@ -7,6 +7,7 @@ again. Then each level of the answer doubles the ways: twenty brackets are a mil
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any
@@ -35,12 +36,16 @@ Plain = Callable[[Any], dict[str, Any]]
 
 @dataclass(slots=True)
 class Branch:
-    """One type that a part may have: ``inside`` are the parts in it, ``ways`` those of its own text."""
+    """One type that a part may have: ``inside`` are the parts in it, ``ways`` those of its own text.
+
+    ``endless``: it may hold any value.
+    """
 
     kind: str
     schema: Schema
     inside: list[str] = field(default_factory=list)
     ways: int = 1
+    endless: bool = False
 
 
 def check(schema: Any, plain: Plain, budget: Budget) -> None:
@@ -49,20 +54,60 @@ def check(schema: Any, plain: Plain, budget: Budget) -> None:
     root = parts.named(schema)
     rings, order = _rings(parts.branches, root)
     ways: dict[int, int] = {}
+    heights: dict[str, float] = {}
+    """Levels of what each part may hold."""
     for name in order:  # what is inside comes first
         most = 1
+        tall = [_height(branch, heights) for branch in parts.branches[name]]
+        heights[name] = max(tall, default=0)
         for alike in parts.alike(name):
-            again = sum(any(rings[one] == rings[name] for one in branch.inside) for branch in alike)
+            again = sum(_holds(branch, rings, name) for branch in alike)
             if again > 1:
                 raise Unsayable(
                     "has a union of which two branches begin alike and hold the union again, so that each level "
                     "doubles the ways to read it; begin each branch with a property whose const tells it"
                 )
+            levels = 1.0
+            if again and len(alike) > 1:
+                levels = max(_height(branch, heights) for branch in alike if not _holds(branch, rings, name))
+                if levels == math.inf:
+                    raise Unsayable(
+                        "has a union of which one branch holds the union again and another, which begins alike, has no "
+                        "last level, so that each level adds ways to read it; begin each branch with a property whose "
+                        "const tells it"
+                    )
             inside = ([ways[rings[one]] for one in branch.inside if rings[one] in ways] for branch in alike)
-            most = max(most, sum(max([branch.ways, *found]) for branch, found in zip(alike, inside, strict=True)))
+            found = sum(max([branch.ways, *inner]) for branch, inner in zip(alike, inside, strict=True))
+            most = max(most, found * int(levels))
         ways[rings[name]] = max(ways.get(rings[name], 1), most)
         if most > MAX_WAYS:
             raise Unsayable(f"can be read in {most} ways at once; up to {MAX_WAYS} are possible")
+
+
+def _holds(branch: Branch, rings: dict[str, int], name: str) -> bool:
+    """Whether a branch of a part holds the part again."""
+    return any(rings[one] == rings[name] for one in branch.inside)
+
+
+def _height(branch: Branch, heights: dict[str, float]) -> float:
+    """Levels of a branch: 1 for a text without others in it. A part without a height holds itself."""
+    return math.inf if branch.endless else 1 + max((heights.get(one, math.inf) for one in branch.inside), default=0)
+
+
+def _endless(kind: str, schema: Schema) -> bool:
+    """Whether a branch may hold any value, which has no last level."""
+    if values(schema) is not None:
+        return False
+    if kind == "object":
+        declared, more = schema.get("properties", {}), schema.get("additionalProperties")
+        unknown = any(name not in declared for name in schema.get("required", ()))
+        return True in (more, *declared.values()) or (more is None and ("properties" not in schema or unknown))
+    if kind == "array":
+        items, more = schema.get("prefixItems", []), schema.get("items")
+        if isinstance(more, list):
+            items, more = more, schema.get("additionalItems")
+        return True in (more, *items) or (more is None and (not items or "minItems" in schema))
+    return kind == "any"
 
 
 class _Parts:
@@ -111,7 +156,7 @@ class _Parts:
         return list(found.values())
 
     def _branch(self, kind: str, schema: Schema) -> Branch:
-        branch = Branch(kind, schema)
+        branch = Branch(kind, schema, endless=_endless(kind, schema))
         inside: list[Any] = []
         if kind == "object" and values(schema) is None:
             declared = schema.get("properties", {})

@@ -48,6 +48,15 @@ def alike(count: int) -> Schema:
     return {"$ref": "#/$defs/a0", "$defs": {**parts, f"a{count}": {"const": 1}}}
 
 
+def nesting(count: int) -> Schema:
+    """Kinds of lists. Each holds lists of its kind or of the next: each bracket of an answer doubles the ways."""
+    parts: Schema = {f"a{count}": {"type": "array", "items": {"type": "number"}}}
+    for index in range(count):
+        kinds = [{"$ref": f"#/items/$defs/a{one}"} for one in (index, index + 1)]
+        parts[f"a{index}"] = {"type": "array", "items": {"anyOf": kinds}}
+    return {"$ref": "#/items/$defs/a0", "$defs": parts}
+
+
 def far(index: int) -> Schema:
     """Numbers of one to fifteen digits and of up to four behind the point."""
     return {"type": "number", "minimum": -(10**14) + index + 0.1234, "maximum": 10**14 - index - 0.4321}
@@ -82,6 +91,16 @@ REFUSED_HOSTILE: dict[str, Any] = {
     "brackets that double": {"anyOf": [lists(5, SELF), lists(6, SELF)]},
     "objects that double": {"anyOf": [thing(left=SELF, op={"const": sign}) for sign in "+-"]},
     "lists alike": alike(30),
+    "lists that hold themselves or any list": {"type": "array", "items": {"anyOf": [SELF, {"type": "array"}]}},
+    "lists that hold themselves or any value at the end": {
+        "type": "array",
+        "prefixItems": [{"anyOf": [SELF, {"type": "array", "prefixItems": [True]}]}],
+    },
+    "objects that hold themselves or any object": {
+        "type": "object",
+        "additionalProperties": {"anyOf": [SELF, thing(a=True)]},
+    },
+    "lists that hold themselves or the next kind": {"items": nesting(20), "type": "array"},
     "2,000 nested groups": {"type": "string", "pattern": "(" * 2000 + "a" + ")" * 2000},
     "a repeat of 5,000 digits": {"type": "string", "pattern": "a{" + "9" * 5000 + "}"},
     "lengths that multiply": {"type": "string", "pattern": "|".join(f"{spread(9)}{end}" for end in range(100))},
@@ -137,6 +156,10 @@ TAKEN_HOSTILE: dict[str, Any] = {
             {"type": "array", "items": SELF},
             {"type": "object", "additionalProperties": SELF},
         ]
+    },
+    "lists that hold themselves or flat ones": {
+        "type": "array",
+        "items": {"anyOf": [SELF, lists(9, lists(9, {"type": "number"}))]},
     },
     "2,000 items": lists(2000, thing(a={"type": "string"})),
     "2,000 lists of lists": lists(2000, lists(2000, {"type": "string"})),
