@@ -2,6 +2,7 @@
 
     python tools/screenshots.py                     starts a server with the starter models
     python tools/screenshots.py http://127.0.0.1:8080    takes pictures of one that runs
+    python tools/screenshots.py http://127.0.0.1:8080 memory models    takes pictures of these panels
 
 Also prints the milliseconds until the browser first painted the page. Needs a Chromium and Playwright.
 """
@@ -100,10 +101,11 @@ def main(arguments: list[str]) -> int:
         print(reason)
         return 1
     FOLDER.mkdir(exist_ok=True)
+    wanted = arguments[1:] or PANELS
     with contextlib.ExitStack() as stack:
         url = arguments[0].rstrip("/") + "/" if arguments else stack.enter_context(served())
         browser = stack.enter_context(chromium(asking(Path(stack.enter_context(tempfile.TemporaryDirectory())))))
-        for panel, width, scheme in SHOTS:
+        for panel, width, scheme in (shot for shot in SHOTS if shot[0] in wanted):
             print(take(browser, url, panel, width, scheme), flush=True)
     return 0
 
