@@ -173,7 +173,7 @@ export function Models({ api, t, server }) {
   };
   const pull = (model) => act("pull", (to) => to.post("/admin/pull", { model, background: true }));
   const shared = { act, busy, t };
-  const trouble = error ?? (line instanceof Error ? line : null);
+  const trouble = error ?? (line === "lost" ? new Error(t("memory.lost")) : line instanceof Error ? line : null);
   return html`<section class="panel models">
     <h1>${t("models.title")}</h1>
     ${trouble && html`<p class="error" role="alert">${trouble.message}</p>`}

@@ -64,6 +64,19 @@ def test_a_model_is_loaded_and_unloaded(tab: Tab, world: tuple[Running, World]) 
     assert page.get_by_role("alert").count() == 0
 
 
+def test_the_keyboard_alone_loads_and_unloads(tab: Tab, world: tuple[Running, World]) -> None:
+    row = tab.page.locator(".model").filter(has_text="fake-asr")
+    for act, rung in (("Load", "hot"), ("Unload", "cold")):
+        tab.page.locator(f'[aria-label="{act}: fake-asr"]:enabled').wait_for()
+        for _ in range(40):
+            tab.page.keyboard.press("Tab")
+            if tab.page.evaluate("document.activeElement.ariaLabel") == f"{act}: fake-asr":
+                break
+        tab.page.keyboard.press("Enter")
+        row.locator(f".rung.{rung}").wait_for()
+    assert world[1].pool.rung("asr") is Rung.COLD
+
+
 @pytest.mark.parametrize("width", [320, 820, 1040])
 def test_the_buttons_of_a_model_stand_side_by_side(browser: Any, world: tuple[Running, World], width: int) -> None:
     with opened(browser, f"{world[0].url}#models", width=width, locale="de-DE") as tab:
@@ -118,6 +131,16 @@ def test_models_that_suit_the_machine_are_recommended(tab: Tab) -> None:
     assert table.get_by_role("button", name="Pull: ").first.is_enabled()
     assert "models." not in table.inner_text(), "a word is missing"
     assert tab.violations() == []
+
+
+def test_a_lost_line_is_said_and_comes_back(browser: Any, world: tuple[Running, World]) -> None:
+    with opened(browser, f"{world[0].url}#settings") as tab:
+        tab.page.route("**/memory/feed*", lambda route: route.abort())
+        tab.page.get_by_role("link", name="Models", exact=True).click()
+        tab.page.get_by_role("alert").get_by_text("The connection was lost").wait_for()
+        tab.page.unroute("**/memory/feed*")
+        tab.page.get_by_role("button", name="Load: fake-asr", exact=True).wait_for()
+        assert tab.page.get_by_role("alert").count() == 0
 
 
 def test_whoever_may_not_manage_reads_why(browser: Any, world: tuple[Running, World]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 import pytest
-from support.browser import Tab, chromium, needs_browser, opened
+from support.browser import Tab, answer, ask, chromium, needs_browser, opened
 from support.server import Running
 from support.speech import spoken, wav
 
@@ -98,3 +98,26 @@ def test_a_text_is_spoken(tab: Tab) -> None:
     with page.expect_download() as saved:
         page.locator("a[download]").click()
     assert Path(saved.value.path()).stat().st_size > 2000
+
+
+def test_answers_are_read_aloud_in_the_chosen_voice(tab: Tab, starters: Running) -> None:
+    voice = starters.client.get("/v1/tts/voices").json()["voices"][-1]
+    page = tab.page
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_label("Voice").select_option(voice)
+    page.get_by_label("Read answers aloud").check()
+    page.get_by_role("link", name="Chat").click()
+    with page.expect_response("**/v1/audio/speech") as said:
+        ask(tab, SAID)
+    assert (said.value.status, said.value.request.post_data_json["voice"]) == (200, voice)
+    page.get_by_role("button", name="Stop reading").click()
+    page.get_by_role("button", name="Read aloud").wait_for()
+
+
+def test_no_panel_with_real_models_breaks_a_rule_of_accessibility(tab: Tab) -> None:
+    ask(tab, "Name three birds, as a Markdown list.")
+    answer(tab)
+    for panel in ("Chat", "Talk", "Listen", "Speak", "Models", "Memory", "Settings"):
+        tab.page.get_by_role("link", name=panel, exact=True).click()
+        tab.page.locator("main .panel:visible, main .chat:visible").first.wait_for()
+        assert (panel, tab.violations()) == (panel, [])

@@ -185,6 +185,25 @@ def test_speech_is_heard_and_saved(tab: Tab) -> None:
     assert Path(saved.value.path()).read_bytes()[:4] == b"RIFF"
 
 
+def test_a_server_that_is_lost_is_said_where_sound_is_made_and_heard(tab: Tab, tmp_path: Path) -> None:
+    (tmp_path / "one.wav").write_bytes(encoded(melody(1, 44_100), FORMS["wav"]))
+    show(tab, "speak")
+    tab.page.get_by_label("Text").fill("good morning")
+    tab.page.context.set_offline(True)
+    tab.page.get_by_role("button", name="Speak").click()
+    tab.page.locator("form").get_by_role("alert").get_by_text("the server does not answer").wait_for()
+    tab.page.get_by_role("link", name="Listen").click()
+    tab.page.locator(".drop input").set_input_files(tmp_path / "one.wav")
+    tab.page.get_by_role("article").get_by_role("alert").get_by_text("the server does not answer").wait_for()
+    tab.page.get_by_role("button", name="Start").click()
+    tab.page.get_by_role("alert").get_by_text("The server refused the connection.").wait_for()
+    tab.page.context.set_offline(False)
+    tab.page.get_by_role("button", name="Start").click()
+    tab.page.get_by_role("button", name="Stop").wait_for()
+    assert [one for one in tab.errors if "ERR_INTERNET_DISCONNECTED" not in one] == []
+    tab.errors.clear()
+
+
 def test_what_a_server_lacks_is_said(browser: Any) -> None:
     with serving(fake_pool(["llm"])) as running, opened(browser, running.url) as tab:
         show(tab, "talk")
