@@ -38,7 +38,7 @@ def rpc_worker(call: Call) -> int:
     size = usable if call.args.memory_mb is None else min(usable, call.args.memory_mb * MB)
     if size < LEAST_MB * MB:
         raise ConfigError(f"{size // MB} MB of memory are free to offer; expected {LEAST_MB} at least")
-    listening.listen(host, port).close()  # a port in use shows at once
+    listening.listen(host, port, "--port N").close()  # a port in use shows at once
     offering = Offering(Spawner(), f"{host}:{port}", size, policy)
     child = offering.begin()
     print(f"offers {size // MB} MB of memory at {offering.endpoint} until Ctrl-C", flush=True)

@@ -47,6 +47,8 @@ def test_a_port_in_use_and_memory_that_is_too_small(
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         assert run("rpc-worker", "--host", "127.0.0.1", "--port", port) == 2
-    assert f"cannot listen on 127.0.0.1 port {port}" in told(capsys)[0]
+    (said,) = told(capsys)
+    assert f"cannot listen on 127.0.0.1 port {port}" in said
+    assert said.endswith("choose another with --port N")  # 0 is refused
     assert run("rpc-worker", "--host", "127.0.0.1", "--memory-mb", "10") == 2
     assert "10 MB of memory are free to offer; expected 64 at least" in told(capsys)[0]
