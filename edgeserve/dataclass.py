@@ -21,6 +21,16 @@ REPLACE = ("__replace__",) if sys.version_info >= (3, 13) else ()
 _MAKING = threading.RLock()
 
 
+class _Factory:
+    """The default of a parameter that a factory makes, as signatures show it."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FACTORY = _Factory()
+
+
 class _Later:
     """Stands in a class for an attribute until somebody asks for it. ``make`` puts the real one in its place."""
 
@@ -86,23 +96,29 @@ def _refuse_delete(self: object, name: str) -> None:
 
 def _slim_frozen(kind: Any) -> type:
     """A frozen class with ``FIRST`` alone: dataclasses would compile two methods that refuse changes, 0.15 ms."""
-    own, names = vars(kind), tuple(kind.__annotations__)
-    defaults = {name: own[name] for name in names if name in own}
-    fields = any(isinstance(one, dataclasses.Field) for one in defaults.values())
-    if fields or any(hasattr(base, "__dataclass_fields__") for base in kind.__mro__[1:]):
+    odd = any(
+        isinstance(one, dataclasses.Field) and (one.kw_only is True or not one.init) for one in vars(kind).values()
+    )
+    if odd or any(hasattr(base, "__dataclass_fields__") for base in kind.__mro__[1:]):
         return dataclasses.dataclass(frozen=True, eq=False, repr=False, match_args=False)(kind)
-    parameters = [f"{name}=_defaults[{name!r}]" if name in defaults else name for name in names]
-    lines = [f"_set(self, {name!r}, {name})" for name in names]
-    lines += ["self.__post_init__()"] * hasattr(kind, "__post_init__") or ["pass"] * (not names)
-    text = f"def make(_set, _defaults):\n def __init__(self, {', '.join(parameters)}):\n  "
+    made: Any = dataclasses.dataclass(init=False, eq=False, repr=False, match_args=False)(kind)
+    parameters, lines = ["self"], []
+    found = {one.name: one for one in dataclasses.fields(made)}
+    for name, one in found.items():
+        if one.default_factory is not dataclasses.MISSING:
+            parameters.append(f"{name}=_FACTORY")
+            lines.append(f"if {name} is _FACTORY: {name} = _fields[{name!r}].default_factory()")
+        else:
+            parameters.append(name if one.default is dataclasses.MISSING else f"{name}=_fields[{name!r}].default")
+        lines.append(f"_set(self, {name!r}, {name})")
+    lines += ["self.__post_init__()"] * hasattr(kind, "__post_init__") + ["pass"]
+    text = f"def make(_set, _fields, _FACTORY):\n def __init__({', '.join(parameters)}):\n  "
     space: dict[str, Any] = {}
     exec(text + "\n  ".join(lines) + "\n return __init__", vars(sys.modules[kind.__module__]), space)  # noqa: S102
-    init = space["make"](object.__setattr__, defaults)
-    init.__qualname__ = f"{kind.__qualname__}.__init__"
-    init.__annotations__ = {**kind.__annotations__, "return": None}
-    made = dataclasses.dataclass(init=False, eq=False, repr=False, match_args=False)(kind)
-    made.__init__ = init
-    return made
+    made.__init__ = space["make"](object.__setattr__, found, _FACTORY)
+    made.__init__.__qualname__ = f"{kind.__qualname__}.__init__"
+    made.__init__.__annotations__ = {**kind.__annotations__, "return": None}
+    return made  # type: ignore[no-any-return]
 
 
 def _check(made: Any, slots: list[str]) -> None:

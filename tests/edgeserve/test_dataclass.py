@@ -137,6 +137,16 @@ class Own:
         return 7
 
 
+@dataclass(frozen=True, slots=True)
+class Odd:
+    given: int
+    found: int = dataclasses.field(init=False)
+    named: int = dataclasses.field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "found", 2 * self.given)
+
+
 class Plain(Base):
     def __init__(self) -> None:
         super().__init__(3)
@@ -157,6 +167,11 @@ def test_a_derived_class_has_the_fields_of_its_base() -> None:
 def test_a_plain_class_may_call_the_methods_of_its_base() -> None:
     assert Plain().first == 3
     assert repr(Base(1)) == "Base(first=1, second='two')"
+
+
+def test_fields_may_be_no_parameters_or_keywords_alone() -> None:
+    odd = Odd(2, named=3)
+    assert (odd.given, odd.found, odd.named) == (2, 4, 3)
 
 
 def test_methods_of_the_class_stay() -> None:
