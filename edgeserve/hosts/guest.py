@@ -59,7 +59,7 @@ class Guest:
         self._news: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._preparing: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._reading: queue.SimpleQueue[tuple[int, Request]] = queue.SimpleQueue()
-        self._told = EngineState()
+        self._told: EngineState | None = None
         self._busy = Busy()
         self._rounds = 0
         self._waits = False
@@ -251,7 +251,8 @@ class Guest:
     def _slots_changed(self) -> bool:
         """Whether an answer has taken a slot, or has left one. The tokens of busy slots are told with the next news."""
         slots = self._steps.slot_states()
-        return [one.busy for one in slots] != [one.busy for one in self._told.slot_states]
+        told = self._told.slot_states if self._told else ()
+        return [one.busy for one in slots] != [one.busy for one in told]
 
     def _forget(self, answer: Answer, error: Exception | None) -> None:
         del self._answers[answer.number]
@@ -291,7 +292,7 @@ class Guest:
 
     def _tell_state(self) -> None:
         state = self._steps.state()
-        if state != self._told:
+        if self._told is None or state != self._told:
             self._told = state
             writer = codec.Writer()
             self._channel.send(Kind.STATE, 0, writer.write(state), writer.body)

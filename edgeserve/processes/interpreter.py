@@ -43,7 +43,8 @@ def begin(module: str, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
     # all that the module "site" would find, which takes 15 to 30 ms of processor time (-S).
     path = f"import sys; sys.path[:] = {search_path()!a}"
     lean = f"from edgeserve.system.deferred import defer; defer{RARELY!r}"
-    code = f"{path}; {lean}; from {module} import main; main({numbers})"
+    # Until main begins, collections of garbage look at every module and find next to nothing.
+    code = f"import gc; gc.disable(); {path}; {lean}; from {module} import main; gc.enable(); main({numbers})"
     before = signal.pthread_sigmask(signal.SIG_BLOCK, QUIET)
     try:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and module

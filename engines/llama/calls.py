@@ -15,12 +15,12 @@ OPENING, CLOSING = "<tool_call>", "</tool_call>"
 
 # Possessive quantifiers (*+, ?+): with thousands of blanks, others backtrack over every split of them, at every token.
 HEAD = r"\s*+(?:<\|python_tag\|>|```(?:json)?+)?+\s*+(?:\[\s*+)?+"
-JSON_CALL = re.compile(HEAD + r'\{\s*+"(?:name|type|function|arguments|parameters)"')
-UNDECIDED = re.compile(r'\s*+(?:<[|a-z_]*+>?+|`{1,3}+[json]*+)?+\s*+(?:\[\s*+)?+(?:\{\s*+(?:"[a-z]*+)?+)?+')
+JSON_CALL = HEAD + r'\{\s*+"(?:name|type|function|arguments|parameters)"'
+UNDECIDED = r'\s*+(?:<[|a-z_]*+>?+|`{1,3}+[json]*+)?+\s*+(?:\[\s*+)?+(?:\{\s*+(?:"[a-z]*+)?+)?+'
 """Matches a text that may yet become the beginning of a JSON call."""
 MAX_UNDECIDED = 1000
 """Characters. A longer undecided text is no call."""
-BETWEEN = re.compile(r"(?:[\s;,\[\]]|<\|python_tag\|>|```(?:json)?)*")
+BETWEEN = r"(?:[\s;,\[\]]|<\|python_tag\|>|```(?:json)?)*"
 
 
 def with_calls(
@@ -75,9 +75,9 @@ class CallReader:
     # States of the reader. Each consumes pending text, and returns whether the next state can go on with the rest.
 
     def _beginning(self, found: list[str | ToolCall]) -> bool:
-        if JSON_CALL.match(self._pending):
+        if re.match(JSON_CALL, self._pending):
             self._read = self._to_the_end
-        elif len(self._pending) > MAX_UNDECIDED or not UNDECIDED.fullmatch(self._pending):
+        elif len(self._pending) > MAX_UNDECIDED or not re.fullmatch(UNDECIDED, self._pending):
             self._read = self._text
             return True
         return False
@@ -131,7 +131,7 @@ class CallReader:
 
 
 def _skip(text: str, at: int) -> int:
-    found = BETWEEN.match(text, at)
+    found = re.compile(BETWEEN).match(text, at)
     return found.end() if found else at
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import threading
 from collections.abc import Generator, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from edgeserve.engine import Cancel
 from edgeserve.engines.grammar.gbnf import Gbnf
@@ -16,7 +16,6 @@ from edgeserve.engines.llama.adapters import Active, active
 from edgeserve.engines.llama.answer import Prompt, answer, held
 from edgeserve.engines.llama.background import Background, following, writing
 from edgeserve.engines.llama.batch import Batch
-from edgeserve.engines.llama.calls import with_calls
 from edgeserve.engines.llama.embed import embed
 from edgeserve.engines.llama.facts import facts as facts
 from edgeserve.engines.llama.ladder import LlamaLadder
@@ -26,7 +25,6 @@ from edgeserve.engines.llama.options import CONTEXT_STEP, DEFAULT_CONTEXT, conte
 from edgeserve.engines.llama.prepare import Prepared, check_inputs, prepare_chat, prepare_inputs
 from edgeserve.engines.llama.prompt import prompt_text
 from edgeserve.engines.llama.sampler import Sampler
-from edgeserve.engines.llama.template import ChatTemplate
 from edgeserve.engines.llama.texts import read_text
 from edgeserve.engines.shortening import shortened
 from edgeserve.errors import ContextOverflow, DoesNotFit, EngineFailure, InvalidRequest
@@ -45,6 +43,9 @@ from edgeserve.messages import (
     TextRequest,
 )
 from edgeserve.slots import SlotState
+
+if TYPE_CHECKING:
+    from edgeserve.engines.llama.template import ChatTemplate
 
 E = TypeVar("E")
 
@@ -205,8 +206,7 @@ class LlamaChat(LlamaLadder):
             if request.context is not None:
                 limit = min(limit, request.context - prompt.tokens)
             events = answer(batch, prompt, request, sampler, limit, cancel, background)
-            several = request.tool_choice.parallel
-            yield from with_calls(events, request.tools, several=several) if request.tools else events
+            yield from _with_calls(events, request) if request.tools else events
 
     @contextlib.contextmanager
     def _explain_overflow(self, limit: int) -> Iterator[None]:
@@ -268,7 +268,15 @@ class LlamaChat(LlamaLadder):
         return prompt_text(self._chat_template(model), dataclasses.replace(request, messages=messages), marker)
 
     def _chat_template(self, model: MappedModel) -> ChatTemplate:
+        from edgeserve.engines.llama.template import ChatTemplate  # a worker is ready before it needs this
+
         template = self._template  # another thread may close the engine meanwhile
         if template is None:
             template = self._template = ChatTemplate(model.chat_template(), *model.bos_eos())
         return template
+
+
+def _with_calls(events: Iterator[ChatEvent | None], request: ChatRequest) -> Iterator[ChatEvent | None]:
+    from edgeserve.engines.llama.calls import with_calls  # as above
+
+    return with_calls(events, request.tools, several=request.tool_choice.parallel)

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.engine_abilities import Access
@@ -24,9 +25,11 @@ from edgeserve.engines.llama.options import DEFAULT_CONTEXT, LlamaOptions, conte
 from edgeserve.engines.llama.probe import Layout
 from edgeserve.engines.llama.states import StateFiles, states_key
 from edgeserve.engines.llama.states_folder import StatesFolder
-from edgeserve.engines.llama.template import ChatTemplate
 from edgeserve.errors import EngineFailure
 from edgeserve.system import heap, pages
+
+if TYPE_CHECKING:
+    from edgeserve.engines.llama.template import ChatTemplate
 
 log = logging.getLogger("edgeserve.llama")
 

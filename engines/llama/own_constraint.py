@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgeserve.engines.grammar.gbnf import FIELD, Gbnf
 from edgeserve.engines.grammar.matcher import Matcher
@@ -14,9 +14,11 @@ from edgeserve.engines.grammar.rules import Unsayable
 from edgeserve.engines.grammar.turns import TURNS
 from edgeserve.engines.llama.constraint import Constraint
 from edgeserve.engines.llama.forced import NOTHING, Ahead
-from edgeserve.engines.llama.grammar import Written
 from edgeserve.engines.llama.runtime import llama
 from edgeserve.errors import Cancelled, InvalidRequest
+
+if TYPE_CHECKING:
+    from edgeserve.engines.llama.grammar import Written
 
 
 def constraint(grammar: Written, vocabulary: Any, field: str, stopped: threading.Event) -> Constraint:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.filling import filling
-from edgeserve.engines.llama.grammar import Written, grammar
 from edgeserve.engines.llama.model import MappedModel
-from edgeserve.engines.llama.template import ChatTemplate
 from edgeserve.engines.llama.tokenizer import TooLong
-from edgeserve.engines.llama.tools import CallForm
 from edgeserve.engines.thinking import opened_by
 from edgeserve.engines.whole_texts import long_input, read_inputs
 from edgeserve.errors import ContextOverflow, InvalidRequest
 from edgeserve.messages import ChatRequest, EmbedRequest, ImagePart
+
+if TYPE_CHECKING:
+    from edgeserve.engines.llama.grammar import Written
+    from edgeserve.engines.llama.template import ChatTemplate
+    from edgeserve.engines.llama.tools import CallForm
 
 EARLY_FACTOR = 4
 """A conversation longer than this times the longest text of the context is refused before its template is rendered. A
@@ -67,12 +69,12 @@ def prepare_chat(
     Raises InvalidRequest, and ContextOverflow for a prompt that leaves no room for an answer, or is too long to count.
     """
     if request.suffix is not None:
-        return Prepared(filling(model, request, limit), **_held(model, request, CallForm()))
+        return Prepared(filling(model, request, limit), **_held(model, request))
     most = _longest_counted(request, limit)
     with _fitting(limit):
         if request.prompt is not None:
             tokens = model.read(request.prompt, param="prompt", most=most)
-            prepared = Prepared(tokens, **_held(model, request, CallForm()))
+            prepared = Prepared(tokens, **_held(model, request))
         else:
             model.tokenizer.check_size(_length(request), most, times=EARLY_FACTOR)
             text = render()
@@ -91,9 +93,14 @@ def prepare_chat(
     return prepared
 
 
-def _held(model: MappedModel, request: ChatRequest, form: CallForm, *, thinks: bool = False) -> dict[str, Any]:
+def _held(
+    model: MappedModel, request: ChatRequest, form: CallForm | None = None, *, thinks: bool = False
+) -> dict[str, Any]:
     """The fields of ``Prepared`` that hold the answer. Raises InvalidRequest."""
-    made = grammar(request, form, thinks=thinks)
+    from edgeserve.engines.llama.grammar import grammar  # a worker is ready before it needs this
+    from edgeserve.engines.llama.tools import CallForm
+
+    made = grammar(request, form or CallForm(), thinks=thinks)
     endings = (*model.endings(), *request.stop_tokens) if request.ignore_eos or request.min_tokens else ()
     held: dict[str, Any] = {"endings": endings}
     return held if made is None else held | {"rules": made.rules, "loosened": made.loosened}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from edgeserve.engines.llama.template import ChatTemplate
 from edgeserve.engines.thinking import CLOSE, opened_by
 from edgeserve.messages import ChatRequest
+
+if TYPE_CHECKING:
+    from edgeserve.engines.llama.template import ChatTemplate
 
 SWITCHES = ("enable_thinking", "thinking")
 """Variables by which chat templates turn thoughts on and off: Qwen's and SmolLM's, DeepSeek's and Granite's."""

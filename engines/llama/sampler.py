@@ -5,18 +5,20 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgeserve.engines.llama.chain import biases, samplers
 from edgeserve.engines.llama.endings import Endings
 from edgeserve.engines.llama.forced import NOTHING, Ahead
-from edgeserve.engines.llama.grammar import Written
 from edgeserve.engines.llama.options import LlamaOptions
 from edgeserve.engines.llama.own_constraint import constraint
 from edgeserve.engines.llama.penalties import WINDOW, Penalties
 from edgeserve.engines.llama.runtime import llama
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest
+
+if TYPE_CHECKING:
+    from edgeserve.engines.llama.grammar import Written
 
 
 class Sampler:

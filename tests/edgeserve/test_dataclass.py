@@ -85,9 +85,9 @@ def test_objects_are_those_of_dataclasses(shape: Shape, one: list[int], other: l
             lambda: kind.__slots__,
             lambda: state(copy.copy(first)),
             lambda: dataclasses.asdict(first),
-            lambda: setattr(first, "a", 7),
-            lambda: delattr(first, "a"),
+            lambda: [setattr(first, name, 7) for name in shape.names],
             lambda: state(first),
+            lambda: [delattr(first, name) for name in shape.names],
             lambda: str(inspect.signature(kind)),
         ]
         return found + [outcome(ask) for ask in asks]
@@ -137,6 +137,16 @@ class Own:
         return 7
 
 
+@dataclass(frozen=True, slots=True)
+class Odd:
+    given: int
+    found: int = dataclasses.field(init=False)
+    named: int = dataclasses.field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "found", 2 * self.given)
+
+
 class Plain(Base):
     def __init__(self) -> None:
         super().__init__(3)
@@ -157,6 +167,11 @@ def test_a_derived_class_has_the_fields_of_its_base() -> None:
 def test_a_plain_class_may_call_the_methods_of_its_base() -> None:
     assert Plain().first == 3
     assert repr(Base(1)) == "Base(first=1, second='two')"
+
+
+def test_fields_may_be_no_parameters_or_keywords_alone() -> None:
+    odd = Odd(2, named=3)
+    assert (odd.given, odd.found, odd.named) == (2, 4, 3)
 
 
 def test_methods_of_the_class_stay() -> None:
@@ -181,8 +196,6 @@ def test_nothing_is_made_before_it_is_asked_for() -> None:
     assert {name for name, one in vars(made).items() if type(one).__name__ == "_Later"} == waiting - {
         "__init__",
         "__dataclass_fields__",
-        "__setattr__",
-        "__delattr__",
     }
     assert made(1) == made(1)
     assert "_Later" not in {type(one).__name__ for one in vars(made).values()}

@@ -230,7 +230,7 @@ def test_free_text_is_what_it_would_be_without_a_grammar(
 
     text()
     held = text()
-    monkeypatch.setattr("edgeserve.engines.llama.prepare.grammar", lambda *ignored, **too: None)
+    monkeypatch.setattr("edgeserve.engines.llama.grammar.grammar", lambda *ignored, **too: None)
     assert text() == held
     assert held
 
