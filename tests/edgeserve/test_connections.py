@@ -8,8 +8,10 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.applications import Starlette
 
-from edgeserve.connections import Connections, most, raise_descriptors
+from edgeserve.connections import RESERVED, Connections, most, raise_descriptors
+from edgeserve.protocols.uvicorn_config import uvicorn_config
 
 
 class Clock:
@@ -151,3 +153,9 @@ def test_the_limit_of_open_files_is_raised_and_never_lowered() -> None:
         assert raise_descriptors(600) == 1000
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_connections_of_one_turn_take_few_of_the_descriptors_that_are_kept() -> None:
+    """Accepted ones are counted in the next turn. A whole backlog at once would take the last descriptor."""
+    made = uvicorn_config(Starlette(), {}, None, 5)
+    assert 0 < made.backlog <= RESERVED // 4

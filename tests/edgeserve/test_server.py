@@ -134,6 +134,19 @@ def test_this_machine_alone_needs_no_key(host: str, caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.slow
+def test_a_key_that_others_may_read_is_warned_of_at_the_start(tmp_path: Path) -> None:
+    settings = tmp_path / "models.toml"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings.write_text(f'[server]\nport = {taken.getsockname()[1]}\napi_key = "sesame"\n')
+        settings.chmod(0o644)
+        command = [sys.executable, "-m", "edgeserve", "serve", "--config", str(settings)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2, "the port is taken"
+    assert "holds secrets (api_key), and others may read it (mode 644)" in ended.stderr
+    assert "sesame" not in ended.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "0"])
 def test_the_command_refuses_in_one_line(host: str, tmp_path: Path) -> None:
     """However the address is spelled that means all of them; the socket is bound, and never listens."""

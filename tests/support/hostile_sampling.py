@@ -38,7 +38,8 @@ def named() -> Iterator[tuple[str, ChatRequest]]:
             fields = end | {"sampling": Sampling(**sampling)}
             yield f"endless {name}, {chain}", ask("Hi", grammar='root ::= "ab"', max_tokens=12, **fields)
     for exponent in (0.01, 1.0, 5.0, 7.0, 7.5, 10.0):
-        coldest = Sampling(100.0, top_k=2, dynatemp_range=100.0, dynatemp_exponent=exponent, logit_bias=((28, 16.0),))
+        bias = ((28, 16.0),)
+        coldest = Sampling(100.0, 1.0, 2, 0.0, dynatemp_range=100.0, dynatemp_exponent=exponent, logit_bias=bias)
         yield f"temperature from 0 to 100, {exponent}", ask("Hi", max_tokens=8, sampling=coldest)
     yield "biased against", ask("Hi", json_object=True, max_tokens=8, sampling=Sampling(1e-40, logit_bias=against))
 

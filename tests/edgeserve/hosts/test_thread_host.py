@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support.gates import CountingGovernor, Held, engine_of, fake_spec
+from support.gates import CountingGovernor, Held, engine_of, fake_spec, gate_of
 from support.hosts import BATCH, PREPARING, Asked, HostContract
 from support.server import until
 
@@ -126,4 +126,17 @@ def test_a_fault_of_the_server_in_a_round_ends_its_answers_and_nothing_else() ->
     assert Asked(gate, "word").text() == "word"
     assert governor.released == governor.reserved
     assert gate.host.healthy
+    gate.stop()
+
+
+def test_an_answer_that_cannot_begin_gives_its_memory_back() -> None:
+    engine: Any = FakeBatchChat(fake_spec("llm", slots=2))
+    governor: Any = CountingGovernor()
+    gate = gate_of(engine, governor)
+    run, engine.run = engine.run, None  # it cannot be called
+    with pytest.raises(EngineFailure):
+        Asked(gate, "word").rest()
+    assert governor.released == governor.reserved == 1
+    engine.run = run
+    assert Asked(gate, "word").text() == "word"
     gate.stop()

@@ -154,6 +154,13 @@ def test_an_engine_that_no_model_of_its_kind_has_is_never_imported(tmp_path: Pat
         manifest.read(stored(tmp_path, json.dumps({**GOOD, "engine": engine}).encode()))
 
 
+@FEW
+@given(key=st.text(max_size=12).filter(lambda key: key not in entry.OPTIONS), value=st.text() | st.integers())
+def test_an_option_that_the_catalogue_has_not_never_reaches_an_engine(key: str, value: object) -> None:
+    with pytest.raises(ValueError, match="is no option of a catalogue model"):
+        manifest.parse(json.dumps({**GOOD, "options": {**GOOD["options"], key: value}}).encode())
+
+
 @pytest.mark.parametrize(
     "name", ["../hibari.onnx", "/etc/hostname", "a/../../b", "..", ".x", "a\\b", "manifest.json", ""]
 )

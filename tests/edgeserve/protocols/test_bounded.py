@@ -55,6 +55,19 @@ def test_a_client_that_sends_ahead_and_leaves_frees_the_engine() -> None:
         held.go.set()
 
 
+def test_a_reader_that_does_not_read_pauses_the_engine_and_little_waits_for_it() -> None:
+    """Speech of nine minutes would be 28 MB in the server's buffer of the connection."""
+    text = ". ".join(["many words of speech to read"] * 1000)
+    request = json.dumps({"model": "tts", "input": text, "response_format": "pcm"}).encode()
+    head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % len(request)
+    with serving(fake_pool(["tts"])) as running, dialled(running, receive_bytes=4096) as link:
+        link.sendall(head + request)
+        until(lambda: any(one.flow.write_paused for one in running.server.server_state.connections))
+        (one,) = running.server.server_state.connections
+        assert one.transport.get_write_buffer_size() <= 2 * WRITE_BYTES
+        until(lambda: running.pool.gates["tts"].host.stuck)
+
+
 @pytest.mark.slow
 def test_a_reader_that_does_not_read_is_cut_and_its_work_ends(short: Running) -> None:
     words = ". ".join(["many words of speech to read"] * 300)

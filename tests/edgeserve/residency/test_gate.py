@@ -340,6 +340,49 @@ def test_a_request_cancelled_on_the_way_up_does_not_run_and_gives_its_memory_bac
     assert (governor.reserved, governor.released) == (1, 1)
 
 
+class Leaving(CountingGovernor):
+    """The client leaves as its request is looked at, while memory is reserved, or when the engine is hot."""
+
+    def __init__(self, when: str) -> None:
+        super().__init__()
+        self.when, self.work = when, Work(ask("word"), lambda item: None)
+
+    def leave(self, when: str) -> None:
+        if when == self.when:
+            self.work.abort(Cancelled("the client left"))
+
+    def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None) -> Any:
+        reservation = super().reserve(resident, cancel, arrived)
+        self.leave("reserved")
+        return reservation
+
+    def settle(self, reservation: object) -> None:
+        super().settle(reservation)
+        self.leave("hot")
+
+
+@pytest.mark.parametrize(
+    ("when", "reserved", "rung"), [("looked at", 0, Rung.COLD), ("reserved", 1, Rung.COLD), ("hot", 1, Rung.HOT)]
+)
+def test_between_any_two_steps_a_client_that_left_costs_nobody_the_next(
+    gates: Callable[..., Gate], monkeypatch: pytest.MonkeyPatch, when: str, reserved: int, rung: Rung
+) -> None:
+    """It used to load and evict, and a reservation leaked where the client left between two looks."""
+    governor, begun = Leaving(when), []
+    gate = gates(governor=governor)
+    monkeypatch.setattr(gate.host, "check_kind", lambda request: governor.leave("looked at"))
+    box = Mailbox()
+    gate.acquire()
+    governor.work = box.work(ask("word"))
+    governor.work.begun = begun.append
+    gate.submit(governor.work)
+    events, error = box.rest()
+    assert (events, type(error), begun) == ([], Cancelled, [])
+    gate.release()
+    assert governor.reserved == governor.released == reserved
+    assert gate.rung is rung
+
+
 def test_map_ends_warm_and_reserves_nothing(gates: Callable[..., Gate]) -> None:
     governor = CountingGovernor()
     gate = gates(governor=governor)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.counting import batch_of, decode, prompt, talk
+from support.examples import examples
 
 from edgeserve.engines.llama.cache import SavedState
 from edgeserve.engines.llama.states import StateFiles
@@ -79,6 +82,17 @@ def test_two_that_fill_the_context_come_back_in_turns() -> None:
         for tokens in talks:
             assert talk(batch, [*tokens, turn]) == len(tokens)
             list(batch.idle_work())
+
+
+@examples(60)
+@given(st.integers(200, 900), st.lists(st.integers(60, 450), min_size=2, max_size=5), st.integers(2, 5))
+def test_a_saved_conversation_comes_back_however_full_the_context_is(first: int, others: list[int], slots: int) -> None:
+    """Room was made by conversations with a copy alone: where none had one, the prompt was read anew for ever."""
+    batch, _ = batch_of(size=1000, slots=slots, limit=10_000)
+    talk(batch, prompt(1, first))
+    for number, length in enumerate(others, start=2):
+        talk(batch, prompt(number, length))
+    assert talk(batch, [*prompt(1, first), 1, 2]) >= first
 
 
 def test_only_the_latest_that_fit_together_are_copied() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,6 +53,18 @@ def test_the_end_of_a_stream_comes_in_parts_of_one_event() -> None:
     assert said["logprobs"] == part["part"]["logprobs"] == item["item"]["content"][0]["logprobs"] == logged
     assert last["response"]["output"] == [item["item"]]
     assert last["response"]["output"][0]["status"] == "completed"
+
+
+def test_log_probabilities_are_kept_as_text() -> None:
+    """As values they would take five times the memory of their text, for each of 8,000 tokens."""
+    answer = ResponseAnswer("llm", {}, stream=True, keep=None)
+    fed(answer, *map(token, range(10 * TOKENS)))
+    tracemalloc.start()
+    try:
+        longest = max(map(len, answer.end()))
+        assert tracemalloc.get_traced_memory()[1] < 10 * longest
+    finally:
+        tracemalloc.stop()
 
 
 @each("following", [ToolCallEvent(ToolCall("f", "{}")), ReasoningEvent("hm")])
