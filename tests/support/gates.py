@@ -69,12 +69,14 @@ class CountingGovernor:
         self.reserved += 1
         return self._reservation()
 
-    @contextlib.contextmanager
-    def _reservation(self) -> Iterator[object]:
-        try:
-            yield object()
-        finally:
-            self.released += 1
+    def _reservation(self) -> contextlib.AbstractContextManager[object]:
+        """Released by its end alone. A generator would also end when it is forgotten, and hide that nobody ended it."""
+        ending = contextlib.ExitStack()
+        ending.callback(self._release)
+        return ending
+
+    def _release(self) -> None:
+        self.released += 1
 
     def reserve_at_once(self, resident: Any) -> object | None:
         return self.reserve(resident)

@@ -46,7 +46,7 @@ COLD = some.sampled_from([0.0, 5e-324, 1e-46, 1e-40, 1e-30, 1e-7, 1e-6, 1.1e-6])
 def test_no_temperature_makes_the_logits_infinite(
     temperature: float, spread: float | None, digits: float, ahead: float
 ) -> None:
-    """Where one token is far ``ahead``, a dynamic temperature comes down to its lowest, and some such digits of it."""
+    """A dynamic temperature comes down to its lowest, here of so many digits, when one token is far ``ahead``."""
     unlikely = math.exp(-ahead) / (1 + math.exp(-ahead))
     entropy = -unlikely * math.log(unlikely) - (1 - unlikely) * math.log1p(-unlikely)
     exponent = digits / -math.log10(entropy / math.log(2))

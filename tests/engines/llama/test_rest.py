@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.counting import batch_of, decode, prompt, talk
 from support.examples import examples
@@ -85,7 +85,9 @@ def test_two_that_fill_the_context_come_back_in_turns() -> None:
 
 
 @examples(60)
-@given(st.integers(200, 900), st.lists(st.integers(60, 450), min_size=2, max_size=5), st.integers(2, 5))
+@example(800, [300], 5)
+@example(900, [100, 100, 100], 4)
+@given(st.integers(200, 900), st.lists(st.integers(60, 450), min_size=1, max_size=5), st.integers(2, 5))
 def test_a_saved_conversation_comes_back_however_full_the_context_is(first: int, others: list[int], slots: int) -> None:
     """Room was made by conversations with a copy alone: where none had one, the prompt was read anew for ever."""
     batch, _ = batch_of(size=1000, slots=slots, limit=10_000)
