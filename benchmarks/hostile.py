@@ -29,10 +29,14 @@ from benchmarks.sampling import Record, Sampler
 from benchmarks.streams import percentile
 
 from edgeserve.jobs import JOBS
+from edgeserve.processes.resting import IDLE_SECONDS
 
 WARM_UP = 20.0
-SETTLE = 10.0
-"""Seconds after the last request until every engine is asked down, which drops its saved conversations, too."""
+SETTLE = IDLE_SECONDS + 5.0
+"""Seconds after the last request until every engine is asked down, which drops its saved conversations, too.
+
+The process that decodes clients' pictures has ended by then.
+"""
 RETURNED_MB = 15.0
 """Allowed growth: memory that libraries keep for ever after their first use."""
 ALONE, ATTACKED = "alone", "attacked"

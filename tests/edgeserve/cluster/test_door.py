@@ -422,3 +422,18 @@ def test_a_request_that_nobody_may_pass_on_is_no_fault_of_a_node(node: Running) 
     with door(leases := Leases([node.url])) as url, asking(url, twice) as asked:
         assert asked.recv(1 << 12).startswith(b"HTTP/1.1 400 ")
     assert len(leases.asked) <= 1
+
+
+def test_little_of_a_node_waits_for_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's own queue holds 16 messages of up to 4 MB for each client."""
+    asked: list[dict[str, Any]] = []
+
+    def connecting(url: str, **settings: Any) -> Any:
+        asked.append(settings)
+        raise OSError("no node")
+
+    monkeypatch.setattr("websockets.asyncio.client.connect", connecting)
+    with door(Leases(["http://127.0.0.1:1"])) as url, pytest.raises(InvalidStatus, match="502"):
+        connect(f"{url.replace('http', 'ws', 1)}/v1/realtime")
+    (settings,) = asked
+    assert settings["max_size"] * settings["max_queue"] <= 4 << 20
