@@ -23,7 +23,7 @@ function usePictures(t, setError) {
   return { pictures, setPictures, add };
 }
 
-export function Composer({ t, running, sees, hears, onSend, onStop }) {
+export function Composer({ t, shown, running, sees, hears, onSend, onStop }) {
   const [text, setText] = useState("");
   const [error, setError] = useState("");
   const [camera, setCamera] = useState(false);
@@ -32,6 +32,9 @@ export function Composer({ t, running, sees, hears, onSend, onStop }) {
   const files = useRef(null);
   const { pictures, setPictures, add } = usePictures(t, setError);
   const dictation = useDictation(t, setError, setText);
+  useEffect(() => {
+    if (!shown) dictation.stop(); // no microphone behind another panel
+  }, [shown]);
   useLayoutEffect(() => {
     area.current.style.height = "auto";
     area.current.style.height = `${Math.min(area.current.scrollHeight + 2, 220)}px`;

@@ -67,6 +67,17 @@ def test_a_panel_that_is_left_before_the_microphone_is_open_closes_it(tab: Tab) 
     tab.until(CLOSED)
 
 
+def test_a_dictation_ends_when_another_panel_is_shown(tab: Tab) -> None:
+    tab.page.get_by_role("button", name="Dictate").click()
+    tab.until(ASKED)
+    tab.page.evaluate("give()")
+    tab.until("stream?.active && lines[0].readyState === WebSocket.OPEN")
+    tab.page.get_by_role("link", name="Settings").click()
+    tab.until(CLOSED)
+    tab.page.get_by_role("link", name="Chat").click()
+    tab.page.get_by_role("button", name="Dictate").wait_for()
+
+
 def test_a_line_that_is_lost_before_the_microphone_is_open_is_told(tab: Tab) -> None:
     with tab.page.expect_websocket() as line:
         tab.page.get_by_role("link", name="Listen").click()
