@@ -35,7 +35,6 @@ def test_requests_and_live_sessions_are_work_and_idle_connections_are_none() -> 
         assert not activity.failing
 
 
-@pytest.mark.slow
 def test_a_connection_of_the_last_moment_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activities, "LOOK_SECONDS", 0.5)
     request = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

@@ -145,7 +145,6 @@ def test_a_client_that_goes_before_the_answer_begins_ends_it_too(client: httpx.C
         until(lambda: (pool.gates["llm"].leases, leases.open) == (0, 0), 30)
 
 
-@pytest.mark.slow
 def test_a_client_that_goes_behind_its_upload_ends_the_answer_too(client: httpx.Client) -> None:
     over = threading.Event()
 

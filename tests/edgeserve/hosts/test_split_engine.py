@@ -98,7 +98,6 @@ def test_the_parts_follow_the_free_memory_and_the_books_count_them() -> None:
         assert split.remote_parts == ()
 
 
-@pytest.mark.slow
 def test_a_smaller_context_comes_before_a_refusal() -> None:
     boxes = Boxes(_10_0_0_2=45 * MB, _10_0_0_3=45 * MB)
     with engine(boxes, 45 * MB + WORKER) as split:

@@ -119,7 +119,6 @@ def test_a_transcription_session_heats_its_model_alone(running: Running) -> None
         assert [name for name, gate in running.pool.gates.items() if gate.rung is Rung.HOT] == ["asr"]
 
 
-@pytest.mark.slow
 def test_a_dictation_tells_words_while_the_user_speaks(running: Running) -> None:
     kind = "conversation.item.input_audio_transcription."
     with dial(running, "?intent=transcription") as socket:
