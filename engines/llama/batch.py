@@ -243,7 +243,8 @@ class Batch:
             self._turn = self._turn + 1 if adapters == self._adapters else 1
             self._adapters = adapters
             self._calls += 1
-        for slot, tokens, draft in shares:
+        for share in shares:
+            slot, tokens, draft = share.slot, share.tokens, share.draft
             slot.stepped = self._calls
             index += len(tokens)
             slot.tokens += tokens
@@ -289,7 +290,8 @@ class Batch:
 
 
 def _items(shares: Sequence[Share]) -> Iterator[Item]:
-    for slot, tokens, draft in shares:
+    for share in shares:
+        slot = share.slot
         last = len(slot.pending) - 1
-        for offset, token in enumerate((*tokens, *draft)):
+        for offset, token in enumerate((*share.tokens, *share.draft)):
             yield Item(token, slot.position + offset, slot.sequence, offset >= last)

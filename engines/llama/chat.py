@@ -10,7 +10,6 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from edgeserve.engine import Cancel
-from edgeserve.engines.grammar.gbnf import Gbnf
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.adapters import Active, active
 from edgeserve.engines.llama.answer import Prompt, answer, held
@@ -180,8 +179,8 @@ class LlamaChat(LlamaLadder):
         model, batch = self._hot()
         most = self.options.max_new_tokens
         limit = most if request.max_tokens is None else min(request.max_tokens, most)
-        own, stopped = isinstance(prepared.rules, Gbnf), threading.Event()
-        background = Background(lambda: batch.busy, following if own else None)
+        stopped = threading.Event()
+        background = Background(lambda: batch.busy, following if prepared.own else None)
         with contextlib.ExitStack() as taken, self._explain_overflow(batch.context.size):
             if llama_model.hold(model):  # background work may outlive a cancelled answer
                 taken.callback(background.when_done, functools.partial(llama_model.release, model))

@@ -7,8 +7,9 @@ import ctypes
 import logging
 import mmap
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama import filler
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.model import MappedModel
@@ -32,7 +33,8 @@ FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 """enum llama_flash_attn_type."""
 
 
-class Item(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Item:
     """One token to decode; ``output``: its logits are needed."""
 
     token: int
@@ -155,11 +157,11 @@ class Context:
         count, (tokens, positions, counts, sequences, outputs) = 0, self._fields
         if not self.handle:
             raise EngineFailure(f"{self.model.path}: the context is freed")
-        for at, (token, position, sequence, output) in enumerate(items):
+        for at, item in enumerate(items):
             if at >= self.batch:  # llama.cpp would write beyond its batch, or abort the process
                 raise EngineFailure(f"{self.model.path}: more than {self.batch} tokens in one call")
-            tokens[at], positions[at], outputs[at] = token, position, output
-            counts[at], sequences[at][0] = 1, sequence
+            tokens[at], positions[at], outputs[at] = item.token, item.position, item.output
+            counts[at], sequences[at][0] = 1, item.sequence
             count = at + 1
         if not count:  # llama.cpp aborts the process
             raise EngineFailure(f"{self.model.path}: no token to decode")

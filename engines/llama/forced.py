@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.runtime import llama
 
 LONGEST = 64
@@ -23,7 +24,8 @@ ESCAPED = r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([nrt]))"
 WHITE = {"n": "\n", "r": "\r", "t": "\t"}
 
 
-class Ahead(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ahead:
     """``certain``: the only continuation. ``likely``: begins with it, and goes on beyond choices of a space."""
 
     certain: str

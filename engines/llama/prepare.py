@@ -55,6 +55,15 @@ class Prepared:
     endings: Sequence[int] = ()
     loosened: tuple[str, ...] = ()
 
+    @property
+    def own(self) -> bool:
+        """Whether the rules are a grammar that the client wrote."""
+        if self.rules is None:
+            return False
+        from edgeserve.engines.grammar.gbnf import Gbnf  # a worker is ready before it needs this
+
+        return isinstance(self.rules, Gbnf)
+
 
 def prepare_chat(
     model: MappedModel,

@@ -11,14 +11,21 @@ from edgeserve.engines.llama.chain import biases, samplers
 from edgeserve.engines.llama.endings import Endings
 from edgeserve.engines.llama.forced import NOTHING, Ahead
 from edgeserve.engines.llama.options import LlamaOptions
-from edgeserve.engines.llama.own_constraint import constraint
 from edgeserve.engines.llama.penalties import WINDOW, Penalties
 from edgeserve.engines.llama.runtime import llama
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest
 
 if TYPE_CHECKING:
+    from edgeserve.engines.llama.constraint import Constraint
     from edgeserve.engines.llama.grammar import Written
+
+
+def _constraint(request: ChatRequest, grammar: Written, vocabulary: Any, stopped: threading.Event | None) -> Constraint:
+    from edgeserve.engines.llama.own_constraint import constraint  # a worker is ready before it needs this
+
+    field = "response_format" if request.shaped and not request.tool_choice.required else "tools"
+    return constraint(grammar, vocabulary, field, stopped or threading.Event())
 
 
 class Sampler:
@@ -44,9 +51,7 @@ class Sampler:
         # The grammar comes first: when llama.cpp refuses it, nothing else is left to free.
         self._check_tokens(endings, "stop_token_ids")
         self._endings = Endings(endings, None if request.ignore_eos else request.min_tokens)
-        field = "response_format" if request.shaped and not request.tool_choice.required else "tools"
-        stopped = stopped or threading.Event()
-        self._constraint = None if grammar is None else constraint(grammar, vocabulary, field, stopped)
+        self._constraint = None if grammar is None else _constraint(request, grammar, vocabulary, stopped)
         self.chain = runtime.llama_sampler_chain_init(runtime.llama_sampler_chain_default_params())
         if self._penalties is None and request.sampling.logit_bias:
             runtime.llama_sampler_chain_add(self.chain, biases(request.sampling.logit_bias, self._size))

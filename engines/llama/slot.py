@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.drafts import Guess
 from edgeserve.engines.llama.state_index import shared
@@ -84,7 +84,8 @@ class Slot:
         return shared(self.reusable, tokens) if salt == self.salt else 0
 
 
-class Share(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Share:
     """Tokens of one slot in a call: pending ones, and then a draft."""
 
     slot: Slot
