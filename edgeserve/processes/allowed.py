@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +12,9 @@ from edgeserve.engine_abilities import Access, Declaring
 from edgeserve.processes.rights import NULL, absolute, runtime_paths
 from edgeserve.system.confinement import Confinement
 
-NODES = ("nvidia*", "nvhost*", "nvmap", "nvgpu", "nvsciipc", "dri", "kfd")
-"""Device nodes of NVIDIA's GPUs, those on a Jetson included, and of the kernel's own drivers."""
+NODES = ("nvmap", "nvgpu", "nvsciipc", "dri", "kfd")
+FAMILIES = ("nvidia", "nvhost")
+"""Device nodes of NVIDIA's GPUs, those on a Jetson included, and of the kernel's own drivers; and how others begin."""
 DRIVERS = (
     "/proc/driver/nvidia", "/proc/devices", "/proc/modules", "/sys/bus", "/sys/class", "/sys/devices", "/sys/module",
     "/usr/local/cuda", "/opt/rocm", "/usr/share/nvidia", "/usr/share/vulkan", "/usr/share/glvnd", "/etc/nvidia",
@@ -40,5 +43,6 @@ def engine_confinement(engine: Engine, devices: Path = Path("/dev")) -> Confinem
 
 
 def _nodes(devices: Path) -> Iterator[Path]:
-    for pattern in NODES:
-        yield from devices.glob(pattern)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        names = sorted(os.listdir(devices))
+        yield from (devices / name for name in names if name in NODES or name.startswith(FAMILIES))

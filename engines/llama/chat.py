@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 from edgeserve.engine import Cancel
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.adapters import Active, active
-from edgeserve.engines.llama.answer import Prompt, answer, held
 from edgeserve.engines.llama.background import Background, following, writing
 from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.embed import embed
@@ -23,7 +22,6 @@ from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.options import CONTEXT_STEP, DEFAULT_CONTEXT, context_size
 from edgeserve.engines.llama.prepare import Prepared, check_inputs, prepare_chat, prepare_inputs
 from edgeserve.engines.llama.prompt import prompt_text
-from edgeserve.engines.llama.sampler import Sampler
 from edgeserve.engines.llama.texts import read_text
 from edgeserve.engines.shortening import shortened
 from edgeserve.errors import ContextOverflow, DoesNotFit, EngineFailure, InvalidRequest
@@ -44,6 +42,7 @@ from edgeserve.messages import (
 from edgeserve.slots import SlotState
 
 if TYPE_CHECKING:
+    from edgeserve.engines.llama.answer import Prompt
     from edgeserve.engines.llama.template import ChatTemplate
 
 E = TypeVar("E")
@@ -176,6 +175,9 @@ class LlamaChat(LlamaLadder):
         self, request: ChatRequest, prepared: Prepared, cancel: Cancel
     ) -> Generator[ChatEvent | None, None, None]:
         """Events of a chat. The model, sampler and slot are released however the answer ends."""
+        from edgeserve.engines.llama.answer import answer, held  # a worker is ready before it needs these
+        from edgeserve.engines.llama.sampler import Sampler
+
         model, batch = self._hot()
         most = self.options.max_new_tokens
         limit = most if request.max_tokens is None else min(request.max_tokens, most)
@@ -245,6 +247,8 @@ class LlamaChat(LlamaLadder):
         adapters = self._adapters(request)
         salt = batch.context.model.adapters.salted(request.salt, adapters)
         slot, cached = batch.take(prepared.tokens, salt, adapters)
+        from edgeserve.engines.llama.answer import Prompt
+
         return Prompt(slot, len(prepared.tokens), cached, thinks=prepared.thinks)
 
     def _count(self, request: ChatRequest, prepared: Prepared, background: Background) -> Generator[None, None, int]:
