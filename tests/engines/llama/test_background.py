@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -131,17 +132,31 @@ def engine(tmp_path: Path) -> Iterator[LlamaChat]:
     engine.close()
 
 
-@pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """A grammar that takes until this is set for each token."""
-    go = threading.Event()
+class Slow:
+    """A grammar that takes until ``go`` for each token; ``begun`` with the first."""
 
-    def slowly(self: Constraint, chain: Any, logits: Any) -> int:
-        go.wait(LONG)
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def sample(self, chain: Any, logits: Any) -> int:
+        self.begun.set()
+        self.go.wait(LONG)
         return 5
 
-    monkeypatch.setattr(Constraint, "sample", slowly)
-    return go
+    def begin(self, engine: LlamaChat, events: Iterator[Any]) -> None:
+        """Take steps until the grammar works at a token of the answer."""
+        until_then = time.monotonic() + LONG
+        while not self.begun.is_set():
+            assert time.monotonic() < until_then
+            assert next(events) is None
+            engine.step()
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    slow = Slow()
+    monkeypatch.setattr(Constraint, "sample", lambda _, chain, logits: slow.sample(chain, logits))
+    return slow
 
 
 FREE = ChatRequest(prompt=(5, 6, 7), max_tokens=5, sampling=Sampling(temperature=0.0))
@@ -157,34 +172,30 @@ def until(engine: LlamaChat, events: Any, over: Callable[[object], bool]) -> Non
 
 
 @pytest.mark.models
-def test_a_slow_grammar_delays_no_other_answer(engine: LlamaChat, slow: threading.Event) -> None:
+def test_a_slow_grammar_delays_no_other_answer(engine: LlamaChat, slow: Slow) -> None:
     held, free = engine.run(HELD, threading.Event()), engine.run(FREE, threading.Event())
-    for _ in range(10):
-        assert next(held) is None
-        engine.step()
+    slow.begin(engine, held)
     until(engine, free, lambda event: isinstance(event, FinishEvent))
-    slow.set()
+    slow.go.set()
     until(engine, held, lambda event: isinstance(event, FinishEvent))
     held.close()
 
 
 @pytest.mark.models
 def test_a_closed_answer_frees_its_grammar_once_the_work_has_ended(
-    engine: LlamaChat, slow: threading.Event, monkeypatch: pytest.MonkeyPatch
+    engine: LlamaChat, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     freed, free, model = threading.Event(), Sampler.free, engine._model
     monkeypatch.setattr(Sampler, "free", lambda self: (free(self), freed.set()))
     assert model is not None
     held = engine.run(HELD, threading.Event())
-    for _ in range(10):
-        assert next(held) is None
-        engine.step()
+    slow.begin(engine, held)
     held.close()
     assert engine._batch is not None
     assert engine._batch.busy == 0
     engine.close()
     assert (model.users, freed.is_set()) == (1, False)
-    slow.set()
+    slow.go.set()
     assert freed.wait(LONG)
 
 
