@@ -6,9 +6,10 @@
 
 BIN := .venv/bin
 BENCHMARKS = $(shell grep -l __main__ benchmarks/*.py | xargs -n 1 basename | sed 's/\.py$$//') chaos
-PYTEST = $(BIN)/python -m pytest -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder
-# Quick tests often wait, for a deadline or another process: a third process works meanwhile, even on 2 cores.
-QUICK = -n $(or $(WORKERS),3) -m "not models and not slow" --hypothesis-profile check
+# Tests often wait, for a deadline or another process: a third process works meanwhile, even on 2 cores.
+WORKERS ?= 3
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+QUICK = -m "not models and not slow" --hypothesis-profile check
 export PYTHON
 # Without bytecode on disk, pytest rewrites the assertions of all tests anew in each run and each process.
 unexport PYTHONDONTWRITEBYTECODE
@@ -53,7 +54,7 @@ test-cluster:
 coverage:
 	@sh tools/install.sh dev
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest --dist loadfile $(QUICK) $(ARGS)
+	@$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile $(QUICK) $(ARGS)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 
