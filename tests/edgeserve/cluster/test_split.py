@@ -120,8 +120,11 @@ def test_a_model_that_no_machine_holds_alone(tmp_path: Path, alone: str) -> None
     """The weights take 101 MB: neither the server's machine nor a worker has room for them."""
     total = total_with_room(125)
     with lenders(90, 90) as others, served(tmp_path, [one.node for one in others], override_mb=total) as running:
-        until(lambda: ask(running).status_code == 200)  # this process may still return memory of the tests before
-        assert text_of(ask(running)) == alone
+        answer = ask(running)
+        if answer.status_code == 507:  # this process may still return memory of the tests before
+            until(lambda: running.client.post("/admin/load", json={"model": "split"}).status_code == 200)
+            answer = ask(running)
+        assert text_of(answer) == alone
         assert all(one["memory_mb"] <= 90 for one in parts(running))
 
 
