@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.cache import PrefixCache
 from edgeserve.engines.llama.context import Context, Item
-from edgeserve.engines.llama.draft_model import DraftModel
 from edgeserve.engines.llama.drafting import Drafting
 from edgeserve.engines.llama.drafts import Drafts, Guess
 from edgeserve.engines.llama.pieces import Pieces
@@ -25,6 +25,9 @@ from edgeserve.engines.llama.slot import Share, Slot
 from edgeserve.engines.llama.swapper import Swapper
 from edgeserve.engines.llama.tokenizer import TooLong
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure, InvalidRequest
+
+if TYPE_CHECKING:
+    from edgeserve.engines.llama.draft_model import DraftModel
 
 log = logging.getLogger("edgeserve.llama")
 

@@ -6,18 +6,21 @@ import dataclasses
 import functools
 import struct
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama import probe
 from edgeserve.engines.llama.context import Context, vocabulary_size
-from edgeserve.engines.llama.draft_model import DraftModel
 from edgeserve.engines.llama.estimate import by_shape
 from edgeserve.engines.llama.fingerprint import Mark, mark
 from edgeserve.engines.llama.gguf import TOKENS, Contents, read_contents, read_shape
 from edgeserve.engines.llama.options import LlamaOptions, context_size
 from edgeserve.engines.llama.probe import Layout
 from edgeserve.errors import EngineFailure
+
+if TYPE_CHECKING:
+    from edgeserve.engines.llama.draft_model import DraftModel
 
 ROLE = "draft"
 """Role of the file in a specification."""
@@ -99,6 +102,8 @@ def beside(other: Footprint, spec: ModelSpec, layout: Layout, fewer: int) -> Foo
 
 def open_model(spec: ModelSpec, options: LlamaOptions, context: Context) -> DraftModel:
     """The draft model of a context, ready to guess. Blocks. Raises EngineFailure."""
+    from edgeserve.engines.llama.draft_model import DraftModel  # most models have none
+
     path = spec.files[ROLE]
     check(path, spec.files["model"])
     model = llama_model.acquire(path, spec.device, options)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from edgeserve.engines.llama.context import Context
-from edgeserve.engines.llama.draft_model import DraftModel
 from edgeserve.engines.llama.drafts import CROWDED, Drafts, Guess
 from edgeserve.engines.llama.slot import Share, Slot
+
+if TYPE_CHECKING:
+    from edgeserve.engines.llama.draft_model import DraftModel
 
 ROOM = 2
 """Tokens to leave free for each answer, beside the drafts of all."""

@@ -16,19 +16,17 @@ from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.cache import PrefixCache
 from edgeserve.engines.llama.context import Context, vocabulary_size
-from edgeserve.engines.llama.draft_model import DraftModel
 from edgeserve.engines.llama.drafts import Drafts
-from edgeserve.engines.llama.estimate import Span
 from edgeserve.engines.llama.gguf import Shape, read_shape
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.options import DEFAULT_CONTEXT, LlamaOptions, context_size, longest_draft, read_options
-from edgeserve.engines.llama.probe import Layout
-from edgeserve.engines.llama.states import StateFiles, states_key
 from edgeserve.engines.llama.states_folder import StatesFolder
 from edgeserve.errors import EngineFailure
 from edgeserve.system import heap, pages
 
 if TYPE_CHECKING:
+    from edgeserve.engines.llama.draft_model import DraftModel
+    from edgeserve.engines.llama.probe import Layout
     from edgeserve.engines.llama.template import ChatTemplate
 
 log = logging.getLogger("edgeserve.llama")
@@ -166,9 +164,11 @@ class LlamaLadder:
         return self._shape
 
     def _make_cache(self, model: MappedModel) -> PrefixCache:
-        options, whole, folder = self.options, not model.cuttable, self._states_folder
-        disk = StateFiles(folder, states_key(model.path, options), whole=whole) if folder else None
+        options, whole, folder, disk = self.options, not model.cuttable, self._states_folder, None
         if folder is not None:
+            from edgeserve.engines.llama.states import StateFiles, states_key  # most servers keep none
+
+            disk = StateFiles(folder, states_key(model.path, options), whole=whole)
             log.info("%s: conversations are kept in %s, in clear", self.spec.name, folder.path)
         return PrefixCache(options.prefix_cache_mb << 20, whole=whole, disk=disk)
 
@@ -285,11 +285,11 @@ class LlamaLadder:
         return taken.model + taken.context if taken is not None else 0
 
     @property
-    def _span(self) -> Span:
+    def _span(self) -> llama_estimate.Span:
         """The context that ``heat`` will make; empty while there is one, and before the model is opened."""
         if self._shape is None or self.rung is Rung.HOT:
-            return Span(0, 0)
-        return Span(context_size(self.options, self._shape.trained_context), self._token)
+            return llama_estimate.Span(0, 0)
+        return llama_estimate.Span(context_size(self.options, self._shape.trained_context), self._token)
 
     def restore(self) -> None:
         self.options = self._configured
