@@ -23,7 +23,7 @@ from edgeserve.memory.history import History
 from edgeserve.memory.occupancy import OPTIONAL, Need, Occupancy, Saving, booked, overhead
 from edgeserve.memory.optional_memory import excess
 from edgeserve.memory.peaks import Peaks
-from edgeserve.memory.plan import Decision, plan, within
+from edgeserve.memory.plan import Decision, most_private, plan, within
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.resident import Resident
 from edgeserve.memory.tickets import Ticket, Tickets
@@ -77,12 +77,17 @@ class Accounts:
         self._entries: dict[str, Entry] = {}
 
     def room(self, model: str, readings: Readings, limit: Budget) -> int:
-        """Bytes of the budget that are left to a model by the process, and by models that are pinned or at work."""
+        """Bytes of the budget that are left to a model by the process, and by models that are pinned or at work.
+
+        All of them may be private: a plan that takes the room is not refused.
+        """
         with self.changed:
             others = [one for one in self if one.resident.id != model]
-            stay = sum(one.held.host for one in others if one.resident.pinned or one.resident.leases)
+            stay = [one.held for one in others if one.resident.pinned or one.resident.leases]
             unbooked = max(self.base(), overhead(self.occupancies(), readings))
-        return max(0, limit.usable - unbooked - stay)
+        whole = limit.usable - sum(one.host for one in stay)
+        private = most_private(limit, self.policy) - sum(one.private for one in stay)
+        return max(0, min(whole, private) - unbooked)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(tuple(self._entries.values()))

@@ -84,9 +84,12 @@ def within(total: Amount, unbooked: int, need: Need, budget: Budget, policy: Mem
 def shortage(total: Amount, unbooked: int, budget: Budget, policy: MemoryPolicy) -> int:
     """Private bytes beyond the budget; 0 or less when everything fits."""
     private = max(0, total.private + unbooked)
-    # Private bytes stay below CRITICAL, or the answer would be stopped half-way.
-    critical = math.ceil(policy.critical_percent * budget.usable / 100) - 1
-    return max(total.mapped + private - budget.usable, private - critical)
+    return max(total.mapped + private - budget.usable, private - most_private(budget, policy))
+
+
+def most_private(budget: Budget, policy: MemoryPolicy) -> int:
+    """Private bytes that a plan may reach: they stay below CRITICAL, or the answer would be stopped half-way."""
+    return math.ceil(policy.critical_percent * budget.usable / 100) - 1
 
 
 @dataclass(frozen=True)

@@ -57,11 +57,7 @@ def served(folder: Path, nodes: list[str], override_mb: int = 0, threads: int = 
 
 
 def total_with_room(room_mb: int) -> int:
-    """MB of a machine where an engine may take so many, beside this process and the default reserve of a quarter.
-
-    Workers that begin later are children of this process and take of it, as does the tenth that stays free of private
-    memory.
-    """
+    """MB of a machine where an engine may take so many, beside this process and the default reserve of a quarter."""
     return int((Probe().read_quick().process.own / MB + room_mb) / 0.75) + 1
 
 
@@ -122,7 +118,7 @@ def test_a_split_gives_the_same_text_with_any_number_of_threads(tmp_path: Path, 
 
 def test_a_model_that_no_machine_holds_alone(tmp_path: Path, alone: str) -> None:
     """The weights take 101 MB: neither the server's machine nor a worker has room for them."""
-    total = total_with_room(145)
+    total = total_with_room(125)
     with lenders(90, 90) as others, served(tmp_path, [one.node for one in others], override_mb=total) as running:
         assert text_of(ask(running)) == alone
         assert all(one["memory_mb"] <= 90 for one in parts(running))
@@ -137,7 +133,7 @@ def test_a_node_in_a_control_group_lends_what_the_group_has(tmp_path: Path, alon
             pytest.skip(f"no control group: {reason}")
         worker = Lender(None, inside.launcher)
         stack.callback(worker.end)
-        running = stack.enter_context(served(tmp_path, [worker.node], override_mb=total_with_room(135)))
+        running = stack.enter_context(served(tmp_path, [worker.node], override_mb=total_with_room(115)))
         assert text_of(ask(running)) == alone
         (part,) = parts(running)
         assert 0 < part["memory_mb"] < 400

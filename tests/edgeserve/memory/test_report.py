@@ -131,6 +131,15 @@ def test_a_split_model_has_the_room_that_idle_models_leave() -> None:
     assert free - world.governor.room(world.residents["llm"].spec) == 70 * MB
 
 
+def test_the_room_of_a_split_model_is_not_refused_to_it() -> None:
+    """The plan of a split takes all of the room, and private bytes stay below CRITICAL."""
+    free = World(1000, FakeResident("llm", 0, 10)).governor.room(FakeResident("llm", 0, 10).spec)
+    assert free > 0
+    world = World(1000, FakeResident("llm", 0, free // MB))
+    world.heat("llm")
+    assert world.governor.stats()["allocated_mb"] == free // MB
+
+
 def test_offloaded() -> None:
     world = World(1000, FakeResident("llm", 300, 100), FakeResident("asr", 0, 50))
     world.heat("asr")
