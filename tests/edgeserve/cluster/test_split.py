@@ -133,7 +133,7 @@ def test_a_node_in_a_control_group_lends_what_the_group_has(tmp_path: Path, alon
             pytest.skip(f"no control group: {reason}")
         worker = Lender(None, inside.launcher)
         stack.callback(worker.end)
-        running = stack.enter_context(served(tmp_path, [worker.node], override_mb=total_with_room(115)))
+        running = stack.enter_context(served(tmp_path, [worker.node], override_mb=total_with_room(140)))
         assert text_of(ask(running)) == alone
         (part,) = parts(running)
         assert 0 < part["memory_mb"] < 400
