@@ -1,4 +1,4 @@
-"""One Chromium for each module of tests of the page, and one server of the starter models."""
+"""One Chromium for each module of tests of the page, with a server on fake engines, or one of the starter models."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.browser import chromium, lacking
-from support.server import Running, serving
+from support.browser import Tab, chromium, lacking, opened
+from support.server import Running, fake_pool, serving
 
 from edgeserve import assembly, config
 from edgeserve.models.store import Store
@@ -33,3 +33,16 @@ def starters(store: Store) -> Iterator[Running]:
         store.pull(settings.models[job].model)
     with serving(assembly.build_pool(settings, store)) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    with serving(fake_pool()) as running:
+        yield running
+
+
+@pytest.fixture
+def tab(browser: Any, running: Running) -> Iterator[Tab]:
+    with opened(browser, running.url) as tab:
+        yield tab
+        assert (tab.errors, tab.foreign, tab.dialogs) == ([], [], [])

@@ -17,22 +17,9 @@ LONG = " ".join(f"word{number}" for number in range(400))
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
-    with serving(fake_pool()) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def slow() -> Iterator[Running]:
     with serving(fake_pool(["llm"], delay=0.05)) as running:
         yield running
-
-
-@pytest.fixture
-def tab(browser: Any, running: Running) -> Iterator[Tab]:
-    with opened(browser, running.url) as tab:
-        yield tab
-        assert (tab.errors, tab.foreign, tab.dialogs) == ([], [], [])
 
 
 def test_an_answer_comes_with_its_figures_and_is_kept(tab: Tab) -> None:

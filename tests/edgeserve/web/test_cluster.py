@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,19 +20,6 @@ def node(name: str, **more: Any) -> dict[str, Any]:
     model = {"id": "llm", "name": "small", "job": "llm", "rung": "hot", "expected": GB, "held": GB, "requests": 2}
     found = {"name": name, "budget": 4 * GB, "used": GB, "room": 3 * GB, "pressure": "LOW", "requests": 2}
     return {**found, "models": [model, {**model, "id": "asr", "name": "ears", "rung": "cold"}], **more}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
-    with serving(fake_pool()) as running:
-        yield running
-
-
-@pytest.fixture
-def tab(browser: Any, running: Running) -> Iterator[Tab]:
-    with opened(browser, running.url) as tab:
-        yield tab
-        assert (tab.errors, tab.foreign, tab.dialogs) == ([], [], [])
 
 
 def shown(tab: Tab, *bodies: dict[str, Any]) -> list[str]:

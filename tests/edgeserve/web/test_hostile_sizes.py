@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.browser import Tab, answer, ask, needs_browser, opened
 from support.managed import managed, model
-from support.server import Running, fake_pool, serving
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -26,19 +24,6 @@ STORE_MANY = """(count) => new Promise((resolve, reject) => {
     transaction.onerror = () => reject(transaction.error);
   };
 })"""
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
-    with serving(fake_pool()) as running:
-        yield running
-
-
-@pytest.fixture
-def tab(browser: Any, running: Running) -> Iterator[Tab]:
-    with opened(browser, running.url) as tab:
-        yield tab
-        assert (tab.errors, tab.foreign, tab.dialogs) == ([], [], [])
 
 
 def refused(tab: Tab) -> str:

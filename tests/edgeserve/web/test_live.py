@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.browser import Tab, needs_browser, opened
-from support.server import Running, fake_pool, serving
+from support.server import Running
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -27,12 +27,6 @@ HELD = """() => {
 """The user is asked for the microphone, and gives it when the test calls ``give``. ``lines``: all WebSockets."""
 ASKED = "globalThis.give !== undefined"
 CLOSED = "stream.getTracks().every((track) => track.readyState === 'ended')"
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
-    with serving(fake_pool()) as running:
-        yield running
 
 
 @pytest.fixture

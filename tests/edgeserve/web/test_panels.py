@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,19 +14,6 @@ from support.sounds import FORMS, encoded, melody
 pytestmark = [pytest.mark.slow, needs_browser]
 
 PANELS = ("chat", "talk", "listen", "speak", "models", "memory", "settings")
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
-    with serving(fake_pool()) as running:
-        yield running
-
-
-@pytest.fixture
-def tab(browser: Any, running: Running) -> Iterator[Tab]:
-    with opened(browser, running.url) as tab:
-        yield tab
-        assert (tab.errors, tab.foreign, tab.dialogs) == ([], [], [])
 
 
 def show(tab: Tab, panel: str) -> None:

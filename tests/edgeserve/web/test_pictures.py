@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,9 @@ import pytest
 from PIL import Image
 from support.browser import Tab, answer, ask, needs_browser, opened
 from support.heic import PHOTO
-from support.server import Running, fake_pool, serving
+from support.server import Running
 
 pytestmark = [pytest.mark.slow, needs_browser]
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
-    with serving(fake_pool()) as running:
-        yield running
-
-
-@pytest.fixture
-def tab(browser: Any, running: Running) -> Iterator[Tab]:
-    with opened(browser, running.url) as tab:
-        yield tab
-        assert (tab.errors, tab.foreign, tab.dialogs) == ([], [], [])
 
 
 def pixels(url: str, folder: Path) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.browser import Tab, needs_browser, opened
-from support.server import Running, fake_pool, serving
+from support.server import Running
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -42,12 +42,6 @@ class Script:
         self.send("response.output_audio_transcript.delta", **place, delta=text)
         for _ in range(seconds):
             self.send("response.output_audio.delta", **place, delta=SECOND)
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
-    with serving(fake_pool()) as running:
-        yield running
 
 
 @pytest.fixture
