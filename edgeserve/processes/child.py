@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import select
@@ -185,10 +186,11 @@ class Forked:
 
     def _read(self) -> int:
         """The exit code. The end without one means that the fork server died, and the kernel killed its children."""
-        try:
-            data = self._status.recv(4096)
-        except ConnectionError:
-            data = b""
+        data = b""
+        for _ in range(2):  # a signal that nobody read makes the first call an error; the second has what was told
+            with contextlib.suppress(ConnectionError):
+                data = self._status.recv(4096)
+                break
         if data:
             return int(json.loads(data)["exit"])
         self._parent.leave(self.pid)

@@ -137,6 +137,40 @@ def test_a_forked_child_is_read_from_its_status_socket(pair: tuple[socket.socket
 
 
 @linux
+@pytest.mark.parametrize(("before", "after"), [(1, 0), (5, 0), (1, 1)])
+def test_signals_that_nobody_read_do_not_hide_the_code(
+    pair: tuple[socket.socket, socket.socket], before: int, after: int
+) -> None:
+    """The kernel tells of messages that were lost with an error, before what was told in time."""
+    ours, theirs = pair
+    parent = Parent()
+    child = Forked(PID, ours, parent)
+    for _ in range(before):
+        child.send(signal.SIGHUP)
+    theirs.send(json.dumps({"exit": 5}).encode())
+    theirs.close()
+    for _ in range(after):
+        child.send(signal.SIGTERM)
+    assert child.wait(1.0) == 5
+    assert parent.left == []
+    child.close()
+
+
+@linux
+@pytest.mark.parametrize("signals", [0, 1])
+def test_signals_that_nobody_read_and_no_code_are_a_kill(
+    pair: tuple[socket.socket, socket.socket], signals: int
+) -> None:
+    ours, theirs = pair
+    child = Forked(PID, ours, Parent())
+    for _ in range(signals):
+        child.send(signal.SIGHUP)
+    theirs.close()
+    assert child.wait(1.0) == -signal.SIGKILL
+    child.close()
+
+
+@linux
 def test_the_end_of_the_status_without_a_code_is_a_kill(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
     parent = Parent()
