@@ -23,7 +23,8 @@ function usePictures(t, setError) {
   return { pictures, setPictures, add };
 }
 
-export function Composer({ t, shown, running, sees, hears, onSend, onStop }) {
+/** `blind`: no model sees pictures. Until the models are known it is false, as `sees` is. */
+export function Composer({ t, shown, running, sees, blind, hears, onSend, onStop }) {
   const [text, setText] = useState("");
   const [error, setError] = useState("");
   const [camera, setCamera] = useState(false);
@@ -65,8 +66,8 @@ export function Composer({ t, shown, running, sees, hears, onSend, onStop }) {
     if (!found.length && event.type === "paste") return; // text that brings files along
     event.preventDefault(); // else the browser may leave the page for the file
     if (!found.length) setError(t("chat.nofile", { name: other.name }));
-    else if (sees) add(found);
-    else setError(t("chat.blind"));
+    else if (blind) setError(t("chat.blind"));
+    else add(found);
   };
   const dragging = (event) => {
     if (![...event.dataTransfer.types].includes("Files")) return;

@@ -128,3 +128,20 @@ def test_a_dropped_file_that_is_no_picture_is_named(browser: Any, running: Runni
 def test_a_dropped_photo_of_no_type_is_known_by_its_name(tab: Tab) -> None:
     tab.page.evaluate(DROP, "IMG_0002.heic")
     tab.page.get_by_role("button", name="Remove picture 1").wait_for()
+
+
+def test_a_picture_that_comes_before_the_list_of_models_is_kept(browser: Any, running: Running) -> None:
+    context = browser.new_context()
+    waiting: list[Any] = []
+    try:
+        page = context.new_page()
+        page.route("**/v1/models", lambda route: waiting.append(route))
+        page.goto(running.url)
+        page.wait_for_selector(".composer textarea")
+        page.evaluate(PASTE, "paste")
+        page.get_by_role("button", name="Remove picture 1").wait_for()
+        assert page.get_by_role("alert").count() == 0
+    finally:
+        for route in waiting:
+            route.abort()
+        context.close()
