@@ -134,41 +134,41 @@ async def _folded(
     """The renderer's bytes for each event and for the end.
 
     ``kept`` counts the bytes of an answer that is kept: those of its events. The renderer of a whole answer may make
-    more of them, which count instead.
+    more of them, which count instead: numbers as text take several times their bytes.
+
+    Each token passes here, so that this loop makes no generator and counts nothing for it that nobody needs.
     """
-    renderer, steps = call.renderer, Steps(threaded=call.threaded)
-    keep = kept.add if kept is not None else _ignored
+    renderer, steps, counted = call.renderer, Steps(threaded=call.threaded), 0
+    grows = kept is not None and not renderer.stream
     try:
         async with contextlib.aclosing(events):
             whole: tuple[int, messages.Event] | None = first
             while whole is not None:
                 if not isinstance(whole[1], messages.LoosenedEvent):  # of a further request, as the first has told
-                    counted = weigh(whole[1])
-                    keep(counted)
-                    for pair in _cut(call.threaded, whole):
-                        async with contextlib.aclosing(steps.parts(renderer.feed, *pair)) as parts:
-                            async for part in parts:
-                                if not renderer.stream:  # numbers as text take several times their bytes
-                                    more = len(part) - counted
-                                    keep(max(0, more))
-                                    counted = max(0, -more)
-                                yield part
+                    if kept is not None:
+                        counted = weigh(whole[1])
+                        kept.add(counted)
+                    for pair in _cut(whole) if call.threaded else (whole,):
+                        part, more = await steps.begin(renderer.feed, *pair)
+                        while part is not None:
+                            if kept is not None and grows:
+                                kept.add(max(0, len(part) - counted))
+                                counted = max(0, counted - len(part))
+                            yield part
+                            part = None if more is None else await steps.next(more)
                 whole = await anext(events, None)
-            async with contextlib.aclosing(steps.parts(renderer.end)) as parts:
-                async for part in parts:
-                    yield part
+            part, more = await steps.begin(renderer.end)
+            while part is not None:
+                yield part
+                part = None if more is None else await steps.next(more)
     finally:
         await steps.close(call.close)
 
 
-def _ignored(size: int) -> None:
-    """Count nothing: the client takes the bytes as they come."""
-
-
-def _cut(threaded: bool, pair: tuple[int, messages.Event]) -> Iterator[tuple[int, messages.Event]]:
+def _cut(pair: tuple[int, messages.Event]) -> Iterator[tuple[int, messages.Event]]:
     """The event in parts, so that the beginning of a sentence does not wait until the whole sentence is encoded."""
     number, event = pair
-    if threaded and isinstance(event, messages.AudioEvent):
+    if isinstance(event, messages.AudioEvent):
         yield from ((number, part) for part in event.parts(PART_SECONDS))
     else:
         yield pair
@@ -239,7 +239,8 @@ class _Stream(Response):
                 async for chunk in self._chunks():
                     if chunk is None:
                         return  # without a last chunk, so that what came is not taken for the whole
-                    for piece in _pieces([chunk]) if chunk else ():
+                    small = (chunk,) if chunk else ()
+                    for piece in _pieces([chunk]) if len(chunk) > SENT_BYTES else small:
                         await send({"type": "http.response.body", "body": piece, "more_body": True})
                 await send({"type": "http.response.body", "body": b""})
         finally:

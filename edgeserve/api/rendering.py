@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from edgeserve.residency.aside import Aside
@@ -11,6 +11,7 @@ from edgeserve.residency.aside import Aside
 RENDERS = Aside("the writing of answers", threads=4, most=1 << 16, rest=0.5)
 """Clients take turns, so that one with many long answers holds up nobody else. No answer under way is refused."""
 T = TypeVar("T")
+Begun = tuple[bytes | None, Iterator[bytes] | None]
 
 
 class Steps:
@@ -19,14 +20,14 @@ class Steps:
     def __init__(self, *, threaded: bool) -> None:
         self._threaded = threaded
 
-    async def parts(self, step: Callable[..., bytes | Iterator[bytes]], *values: Any) -> AsyncGenerator[bytes, None]:
-        """The bytes of a step, or its parts, each made as it is asked for."""
+    async def begin(self, step: Callable[..., bytes | Iterator[bytes]], *values: Any) -> Begun:
+        """The first bytes of a step, None where it makes none, and its further parts, where there may be some."""
         made = await self._run(step, *values)
-        if isinstance(made, bytes):
-            yield made
-        else:
-            while (part := await self._run(next, made, None)) is not None:
-                yield part
+        return (made, None) if isinstance(made, bytes) else (await self.next(made), made)
+
+    async def next(self, parts: Iterator[bytes]) -> bytes | None:
+        """The next part, made as it is asked for; None behind the last."""
+        return await self._run(next, parts, None)
 
     async def close(self, last: Callable[[], None]) -> None:
         """The last step. It waits for no turn, so that nothing refuses it."""

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 MEDIA_TYPE = "text/event-stream"
 
 
+_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""``json.dumps`` would make an encoder for each event."""
+
+
 def event(value: Any) -> bytes:
-    return b"data: " + json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+    return b"data: " + _text(value).encode() + b"\n\n"
+
+
+class Chunks:
+    """Events whose objects begin with the same members, which are written once. ``members``: at least one."""
+
+    def __init__(self, members: Mapping[str, Any]) -> None:
+        self._begun = f"data: {_text(members)[:-1]},"
+
+    def event(self, members: Mapping[str, Any]) -> bytes:
+        """``members``: further ones, at least one."""
+        return f"{self._begun}{_text(members)[1:]}\n\n".encode()
 
 
 def named(name: str, value: Any) -> bytes:

@@ -171,7 +171,7 @@ class EngineHost(Facts):
             return  # an earlier round took the work in
         with self.hold():
             try:
-                while scheduler.waits() or len(self._loop.runs):
+                while len(self._loop.runs) or scheduler.waits():
                     self._go_round(scheduler)
             except Exception as error:  # a fault of the server itself: every reader hears of it
                 self._loop.failed = True
@@ -184,8 +184,7 @@ class EngineHost(Facts):
         self.rounds += 1
         self._let_in(scheduler)
         self._finish(self._loop.turn(), scheduler)
-        if scheduler.waits():
-            self._let_in(scheduler)  # a place may have come free just now: then no answer is cut
+        self._let_in(scheduler)  # a place may have come free just now: then no answer is cut
         if self._loop.runs.stuck or self._loop.starved or (self._loop.crowded and scheduler.waits()):
             self._await_readers(scheduler)
 
@@ -196,7 +195,7 @@ class EngineHost(Facts):
         one may take its reader's time, and keeps nobody waiting.
         """
         runs = self._loop.runs
-        while self._loop.spare and not (self._loop.failed and len(runs) > runs.paused):
+        while scheduler.waits() and self._loop.spare and not (self._loop.failed and len(runs) > runs.paused):
             admitted = scheduler.admit(beside=len(runs) > 0, newcomer=not self._loop.free)
             if admitted is None:
                 return

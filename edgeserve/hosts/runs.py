@@ -143,13 +143,13 @@ class Runs:
 
     def _emit(self, run: Run) -> bool:
         """Pass events on until the answer needs a step (True) or its reader has no room (False)."""
-        run.paused = None
+        run.paused, work = None, run.work
         while (event := next(run.answer)) is not None:
-            run.work.emit(event)
+            work.emit(event)
             run.events += 1
             if run.events % CHECK_EVERY == 0:
                 self._check()
-            if not run.work.room():
+            if not work.room():
                 run.paused = self._clock()
                 return False
         return True

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 
@@ -19,39 +20,40 @@ class Loop(Protocol):
 
 
 class _Round(threading.local):
-    """The calls that the round of this thread holds back; None outside a round."""
+    """The calls that the round of this thread holds back, by their loops; None outside a round."""
 
-    held: list[tuple[Loop, Callable[[], object]]] | None = None
+    held: dict[Loop, list[Callable[[], object]]] | None = None
+
+    def __enter__(self) -> None:
+        self.held = {}
+
+    def __exit__(self, *error: object) -> None:
+        flush()
+        self.held = None
 
 
 _round = _Round()
 
 
-@contextlib.contextmanager
-def held() -> Iterator[None]:
+def held() -> AbstractContextManager[None]:
     """Hold back the wake-ups of this thread until the end of the block."""
-    _round.held = []
-    try:
-        yield
-    finally:
-        flush()
-        _round.held = None
+    return _round  # no object of its own: one stream makes a round of each token
 
 
 def flush() -> None:
-    """Let the calls go that are held back, in their order: slow work follows."""
-    if calls := _round.held:
-        _round.held = []
-        for loop in dict.fromkeys(loop for loop, _ in calls):
-            _send(loop, [call for other, call in calls if other is loop])
+    """Let the calls go that are held back, in their order for each loop: slow work follows."""
+    if held := _round.held:
+        _round.held = {}
+        for loop, calls in held.items():
+            _send(loop, calls)
 
 
 def wake(loop: Loop, call: Callable[[], object]) -> None:
     """Call ``call`` on the event loop, now or at the end of the round. Any thread."""
-    if _round.held is None:
+    if (held := _round.held) is None:
         _send(loop, [call])
     else:
-        _round.held.append((loop, call))
+        held.setdefault(loop, []).append(call)
 
 
 def _send(loop: Loop, calls: Sequence[Callable[[], object]]) -> None:

@@ -25,13 +25,13 @@ LOGPROB_BYTES = 150
 
 def weigh(item: Event | Done) -> int:
     """Bytes of memory that an event takes, about."""
+    if isinstance(item, TokenEvent):  # first, as nearly all events are tokens
+        ranked = sum(1 + len(one.top) for one in item.logprobs) if item.logprobs else 0
+        return EVENT_BYTES + len(item.text) + LOGPROB_BYTES * ranked
     if isinstance(item, AudioEvent):
         return EVENT_BYTES + len(item.pcm)
     if isinstance(item, EmbeddingEvent):
         return EVENT_BYTES + len(item.vector)
-    if isinstance(item, TokenEvent):
-        ranked = sum(1 + len(one.top) for one in item.logprobs)
-        return EVENT_BYTES + len(item.text) + LOGPROB_BYTES * ranked
     if isinstance(item, ReasoningEvent):
         return EVENT_BYTES + len(item.text)
     if isinstance(item, ToolCallEvent):

@@ -100,7 +100,8 @@ class ChatChoice(Choice):
 
     @property
     def reason(self) -> str | None:
-        return "function_call" if super().reason == "tool_calls" and self._style.function else super().reason
+        reason = super().reason
+        return "function_call" if reason == "tool_calls" and self._style.function else reason
 
     def whole(self) -> dict[str, Any]:
         text = self._style.head + "".join(self.texts)
@@ -118,7 +119,7 @@ class ChatChoice(Choice):
     def delta(self, event: Event) -> dict[str, Any] | None:
         match event:
             case TokenEvent():
-                return self._delta({"content": event.text}) | {"logprobs": chat_logprobs(event.logprobs)}
+                return self._delta({"content": event.text}, chat_logprobs(event.logprobs))
             case ReasoningEvent():
                 return self._delta({"reasoning_content": event.text}) if self._style.thoughts else None
             case ToolCallEvent():
@@ -131,5 +132,5 @@ class ChatChoice(Choice):
         """The member of a message or delta that holds the calls."""
         return {"function_call": calls[0]["function"]} if self._style.function else {"tool_calls": calls}
 
-    def _delta(self, delta: dict[str, Any]) -> dict[str, Any]:
-        return {"index": self.index, "delta": delta, "logprobs": None, "finish_reason": self.reason}
+    def _delta(self, delta: dict[str, Any], logprobs: dict[str, Any] | None = None) -> dict[str, Any]:
+        return {"index": self.index, "delta": delta, "logprobs": logprobs, "finish_reason": self.reason}

@@ -113,6 +113,7 @@ class Completion:
         }
         if usage_wanted:
             self._base["usage"] = None  # in every chunk but the last, as OpenAI writes it
+        self._chunks = sse.Chunks(self._base | {"object": choices[0].CHUNK})
 
     def feed(self, index: int, event: Event) -> bytes:
         choice = self._choices[index]
@@ -160,9 +161,7 @@ class Completion:
         return sse.event(failures.body(error)) + sse.DONE
 
     def _chunk(self, choice: dict[str, Any] | None, more: Mapping[str, Any] = MappingProxyType({})) -> bytes:
-        if choice is None:
-            return b""
-        return sse.event(self._base | {"object": self._choices[0].CHUNK, "choices": [choice]} | dict(more))
+        return b"" if choice is None else self._chunks.event({"choices": [choice], **more})
 
     def _usage(self) -> dict[str, Any]:
         # As OpenAI counts: a prompt once, however many answers it gets.

@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import socket
+import sys
 import threading
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -21,6 +22,7 @@ from edgeserve.api import line
 from edgeserve.api.line import pinged
 from edgeserve.api.openai.embeddings import EmbeddingList
 from edgeserve.errors import EngineFailure
+from edgeserve.messages import Event, TokenEvent
 from edgeserve.residency.mailbox import LARGEST, Deliveries, Kept
 from edgeserve.residency.weight import LOGPROB_BYTES
 
@@ -138,6 +140,31 @@ class Quiet:
     stream, media_type = True, "text/plain"
 
     async def release(self) -> None: ...
+
+    def feed(self, index: int, event: Event) -> bytes:
+        return b"x"
+
+    def end(self) -> bytes:
+        return b"."
+
+
+@pytest.mark.parametrize("tokens", [1, 100])
+def test_a_stream_makes_no_generator_for_each_token(tokens: int) -> None:
+    """It would cost a tenth of the whole way of a token."""
+    made: list[str] = []
+
+    async def events() -> AsyncGenerator[tuple[int, Event], None]:
+        for _ in range(tokens):
+            yield 0, TokenEvent("word")
+
+    async def scene() -> bytes:
+        quiet: Any = Quiet()
+        sys.set_asyncgen_hooks(firstiter=lambda one: made.append(one.__name__))
+        folded = line._folded(line.Call("llm", [], quiet), (0, TokenEvent("first")), events(), None)
+        return b"".join([part async for part in folded])
+
+    assert asyncio.run(scene()) == b"x" * (1 + tokens) + b"."
+    assert sorted(made) == ["_folded", "events"]
 
 
 def test_a_long_part_of_a_stream_goes_out_in_pieces() -> None:

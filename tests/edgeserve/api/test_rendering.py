@@ -22,11 +22,13 @@ def test_parts_are_made_as_they_are_asked_for_on_the_right_thread(threaded: bool
 
     async def run() -> None:
         steps = Steps(threaded=threaded)
-        parts = steps.parts(feed, b"one", b"two")
-        assert await anext(parts) == b"one"
+        first, more = await steps.begin(feed, b"one", b"two")
+        assert first == b"one"
         assert made == [(b"one", not threaded)]
-        assert [part async for part in parts] == [b"two"]
-        assert [part async for part in steps.parts(lambda: b"whole")] == [b"whole"]
+        assert more is not None
+        assert [await steps.next(more) for _ in range(2)] == [b"two", None]
+        assert await steps.begin(lambda: b"whole") == (b"whole", None)
+        assert (await steps.begin(feed))[0] is None
         await steps.close(lambda: made.append((b"last", threading.current_thread() is threading.main_thread())))
 
     asyncio.run(run())

@@ -24,6 +24,8 @@ from edgeserve.messages import AudioEvent, SpeakRequest
 from edgeserve.named import make_engine
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Pressure
+from edgeserve.residency.turns import Turns
+from edgeserve.residency.work import Admitted
 
 
 def make(spec: ModelSpec, pressure: Pressure, clock: Callable[[], float], idle_after: float) -> ThreadHost:
@@ -48,6 +50,20 @@ class TestThreadHost(HostContract):
         gate = self.gate(PREPARING)
         assert Asked(gate, "word").text() == "word"
         assert engine_of(gate).prepared_early == 1
+
+    def test_a_round_asks_for_a_request_only_while_one_waits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A round comes with each token."""
+        asked: list[bool] = []
+        admit = Turns.admit
+
+        def counted(turns: Turns, beside: bool, newcomer: bool = False) -> Admitted | None:
+            asked.append(beside)
+            return admit(turns, beside, newcomer)
+
+        monkeypatch.setattr(Turns, "admit", counted)
+        words = "word " * 50
+        assert Asked(self.gate(BATCH, slots=2), words).text() == words.strip()
+        assert asked == [False]
 
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
     def test_a_host_that_lost_its_thread_is_not_healthy(self) -> None:
