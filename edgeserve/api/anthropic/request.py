@@ -13,7 +13,8 @@ from edgeserve.api.anthropic.thinking import Shaped
 from edgeserve.api.anthropic.tools import Tools
 from edgeserve.api.anthropic.values import Content, Required
 from edgeserve.api.attachments import Attachments
-from edgeserve.api.limits import limits_of
+from edgeserve.api.fields import Fields
+from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.openai.ending import MAX_STOP, MAX_STOPS
 from edgeserve.api.question import MAX_TOKENS, Question
 from edgeserve.api.values import Flag, Ignored, Integer, Number, Texts
@@ -36,10 +37,14 @@ class Asked(Question, Tools, Shaped):
     speed = Ignored()
     betas = Ignored()
 
+    def __init__(self, fields: Fields, limits: Limits) -> None:
+        super().__init__(fields, limits)
+        self.given = conversation(self.system, self.messages)
+        """Made here, where a thread reads a large body."""
+
     async def prompt(self, request: Request) -> tuple[str, ChatRequest]:
         """The model that answers, and the conversation as it takes it. Raises InvalidRequest and its kinds."""
-        tools = self.declared()
-        given = conversation(self.system, self.messages)
+        tools, given = self.declared(), self.given
         count, most = len(given.conversation.pending), limits_of(request).max_images
         if count > most:
             raise self.error("messages", f"hold {count} images and files; the limit is {most}")

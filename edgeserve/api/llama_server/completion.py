@@ -21,7 +21,8 @@ from edgeserve.api.values import Integer, Texts
 from edgeserve.jobs import CHAT
 from edgeserve.messages import ChatRequest
 
-MAX_FIELDS = 64
+MAX_FIELDS, FIELD_CHARS = 64, 128
+"""Fields of ``response_fields``, and characters of each: all of them are looked up for each token of a stream."""
 
 
 class Continued(Sampled):
@@ -32,7 +33,9 @@ class Continued(Sampled):
     n_probs = Integer("alternatives told with each token; 0: none", 0, MAX, default=0)
     return_tokens = Only(False)
     response_fields = Texts(
-        'the only fields of the answer to tell, such as "content" or "timings/prompt_n"; none: all', MAX_FIELDS
+        'the only fields of the answer to tell, such as "content" or "timings/prompt_n"; none: all',
+        MAX_FIELDS,
+        chars=FIELD_CHARS,
     )
 
     def call(self, request: Request, names: Mapping[str, str], **prompt: Any) -> Call:

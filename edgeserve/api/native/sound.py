@@ -47,7 +47,7 @@ async def transcribe(request: Request) -> Call:
     language = languages.choose(pool.languages(model), asked.language)
     audio = await checked_audio(request, asked.audio)
     wanted = TranscribeRequest(audio, language, shortened(asked.prompt))
-    return Call(model, [wanted], transcripts.Native(), asked.keep_alive)
+    return Call(model, [wanted], transcripts.Native(), asked.keep_alive, threaded=True)
 
 
 async def synthesize(request: Request) -> Call:

@@ -7,7 +7,8 @@ from starlette.responses import JSONResponse, Response
 
 from edgeserve.api import adapters, cache_salt, models
 from edgeserve.api.attachments import Attachments
-from edgeserve.api.limits import limits_of
+from edgeserve.api.fields import Fields
+from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call, answering
 from edgeserve.api.ollama import names
 from edgeserve.api.ollama.answer import Answered
@@ -27,6 +28,11 @@ class OllamaChat(Answered):
     messages = Objects("the conversation so far; left out: the model is loaded, or unloaded", OllamaMessage, empty=True)
     tools = Objects("functions that the model may call", OllamaTool, empty=True)
 
+    def __init__(self, fields: Fields, limits: Limits) -> None:
+        super().__init__(fields, limits)
+        self.conversation = conversation(self.messages, limits)
+        """Made here, where a thread reads a large body."""
+
 
 async def chat(request: Request) -> Response:
     times = Times()
@@ -42,7 +48,7 @@ async def chat(request: Request) -> Response:
 
 async def _call(request: Request, asked: OllamaChat, times: Times) -> Call:
     pool = request.app.state.pool
-    messages = await conversation(asked.messages, limits_of(request)).whole(Attachments(request))
+    messages = await asked.conversation.whole(Attachments(request))
     model = names.choose(pool, asked.model, models.answering_chat(messages))
     await asked.check_thinking(pool, model)
     wanted = ChatRequest(

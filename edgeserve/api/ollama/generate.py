@@ -17,7 +17,7 @@ from edgeserve.api.line import Call, answering
 from edgeserve.api.ollama import context, names
 from edgeserve.api.ollama.answer import Answered
 from edgeserve.api.ollama.context import ContextField, Turn
-from edgeserve.api.ollama.fields import Images, Refused, as_url
+from edgeserve.api.ollama.fields import Images, Refused
 from edgeserve.api.ollama.moves import loaded_or_unloaded
 from edgeserve.api.ollama.renderer import AnswerLines, Said
 from edgeserve.api.ollama.request import read
@@ -98,7 +98,7 @@ async def _pictured(request: Request, asked: OllamaGenerate, turns: list[Turn]) 
         raise asked.error("images", f"are {count}; the limit is {limits.max_images}")
     messages = tuple(Message(role, (TextPart(text),)) for role, text in turns)
     pending = tuple(
-        Pending("picture", as_url(image), f"images[{number}]", number, len(turns) - 1)
+        Pending("picture", image, f"images[{number}]", number, len(turns) - 1)
         for number, image in enumerate(asked.images)
     )
     return await Conversation(messages, pending).whole(Attachments(request))

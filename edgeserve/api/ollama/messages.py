@@ -10,7 +10,7 @@ from edgeserve.api.content import Pending
 from edgeserve.api.conversation import ROLES, Conversation, OpenCalls
 from edgeserve.api.fields import NAME_CHARS, Fields, clipped
 from edgeserve.api.limits import Limits
-from edgeserve.api.ollama.fields import Images, as_url
+from edgeserve.api.ollama.fields import Images
 from edgeserve.api.schema import Field, Object, Objects, Record, listed
 from edgeserve.api.tools import DeclaredFunction
 from edgeserve.api.values import Ignored, Text
@@ -84,7 +84,7 @@ def conversation(given: Sequence[OllamaMessage], limits: Limits) -> Conversation
 def pending(given: Sequence[OllamaMessage]) -> list[Pending]:
     """The pictures of all messages, each before the text of its message, as Ollama has them."""
     return [
-        Pending("picture", as_url(image), f"messages[{at}].images[{number}]", number, at)
+        Pending("picture", image, f"messages[{at}].images[{number}]", number, at)
         for at, one in enumerate(given)
         for number, image in enumerate(one.images)
     ]

@@ -6,9 +6,8 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
-from edgeserve.api import notes
 from edgeserve.api.fields import NAME_CHARS
-from edgeserve.api.json_body import JSON_HINT, check_media, read_bytes, read_record
+from edgeserve.api.json_body import JSON_HINT, check_media, read_bytes, read_noted
 from edgeserve.api.limits import limits_of
 from edgeserve.api.question import Question
 from edgeserve.api.schema import Record
@@ -35,12 +34,10 @@ class Named(Record):
 
 
 async def read(request: Request, record: type[R]) -> R:
-    """The body as this record. Raises InvalidRequest, UnsupportedMedia, and TooLarge beyond ``max_json_bytes``."""
+    """The body as this record. Raises as ``json_body.read_json`` does."""
     check_media(request)
     limits = limits_of(request)
     data = await read_bytes(request, limits.max_json_bytes, JSON_HINT)
     if not data.strip():
         raise InvalidRequest("missing request body")
-    found = await read_record(data, record, limits)
-    notes.ignored(request, found.ignored)
-    return found
+    return await read_noted(request, data, record)

@@ -140,4 +140,5 @@ async def _transcribe(
         translate=translate,
         words_required=words,
     )
-    return Call(model, [wanted], asked.renderer(found), asked.keep_alive)
+    renderer = asked.renderer(found)
+    return Call(model, [wanted], renderer, asked.keep_alive, threaded=not renderer.stream)

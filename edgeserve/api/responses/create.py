@@ -35,7 +35,8 @@ async def create(request: Request) -> Call:
         [chat],
         ResponseAnswer(name, told, stream=asked.stream, keep=keep),
         asked.keep_alive,
-        threaded=chat.logprobs is not None,  # 8,000 tokens with 20 alternatives each take a second to write
+        # 8,000 tokens with 20 alternatives each take a second to write.
+        threaded=chat.logprobs is not None or asked.is_long,
         keeps=chat.logprobs is not None,
         names=NAMES,
         ping=PING,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from edgeserve.api.fields import Fields, clipped
 from edgeserve.api.json_schema import ENCODER
@@ -22,10 +23,10 @@ Pair = tuple[StoredItem, Item]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Stored items: ``past`` of the response to go on from, and all ``known`` ones of the client by id."""
+    """Stored items: ``past`` of the response to go on from. ``known`` gives all of the client, by id."""
 
     past: tuple[StoredItem, ...] = ()
-    known: Mapping[str, StoredItem] | None = None
+    known: Callable[[], Mapping[str, StoredItem]] = dict
 
     @property
     def size(self) -> int:
@@ -41,9 +42,10 @@ class History:
         for one in self.past:
             yield one, _read(one, limits)
         size = 0
+        known = self.known() if refers(given) else {}
         for item in given:
             if isinstance(item, ReferenceItem):
-                found = self._referenced(item)
+                found = _referenced(item, known)
                 size += found.size  # a reference of 50 bytes may stand for megabytes, and any number of times
                 if size > limits.max_json_bytes:
                     most = limits.max_json_bytes // MB
@@ -53,16 +55,22 @@ class History:
             elif item.PREFIX:
                 yield stored(item), item
 
-    def _referenced(self, item: ReferenceItem) -> StoredItem:
-        found = (self.known or {}).get(item.id)
-        if found is None:
-            text = f"Item with id '{clipped(item.id, SHOWN)}' not found: no stored response of this client has it"
-            raise NotFound(text, param=item.place)
-        return found
+
+def refers(given: Sequence[Item]) -> bool:
+    """Whether an item refers to a stored one. The search among all items of a client may take tens of milliseconds."""
+    return any(isinstance(one, ReferenceItem) for one in given)
 
 
-def history(store: ResponseStore, owner: Owner, previous: str, given: Sequence[Item]) -> History:
-    """The stored items that a request needs. Raises PreviousResponseNotFound."""
+def _referenced(item: ReferenceItem, known: Mapping[str, StoredItem]) -> StoredItem:
+    found = known.get(item.id)
+    if found is None:
+        text = f"Item with id '{clipped(item.id, SHOWN)}' not found: no stored response of this client has it"
+        raise NotFound(text, param=item.place)
+    return found
+
+
+def history(store: ResponseStore, owner: Owner, previous: str) -> History:
+    """The stored items that a request may need. Raises PreviousResponseNotFound."""
     past: tuple[StoredItem, ...] = ()
     if previous:
         if (found := store.find(previous, owner)) is None:
@@ -72,8 +80,7 @@ def history(store: ResponseStore, owner: Owner, previous: str, given: Sequence[I
                 param="previous_response_id",
             )
         past = found.items
-    known = store.items(owner) if any(isinstance(one, ReferenceItem) for one in given) else None
-    return History(past, known)
+    return History(past, functools.partial(store.items, owner))
 
 
 def stored(item: Item) -> StoredItem:

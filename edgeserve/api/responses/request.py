@@ -12,8 +12,10 @@ from edgeserve.api import cache_salt, models
 from edgeserve.api.adapters import Adapted
 from edgeserve.api.attachments import Attachments
 from edgeserve.api.conversation import MAX_FILES, Conversation
-from edgeserve.api.fields import NAME_CHARS
+from edgeserve.api.fields import NAME_CHARS, Fields
+from edgeserve.api.fragments import Fragment
 from edgeserve.api.json_body import READS, SMALL
+from edgeserve.api.json_schema import ENCODER
 from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.openai.accepted import Only, Unavailable
 from edgeserve.api.openai.logprobs import MAX
@@ -22,7 +24,7 @@ from edgeserve.api.openai.sampling import MAX_TEMPERATURE
 from edgeserve.api.openai.thinking import LEVELS, Wish
 from edgeserve.api.question import MAX_TOKENS
 from edgeserve.api.responses import turns
-from edgeserve.api.responses.history import History, history
+from edgeserve.api.responses.history import History, history, refers
 from edgeserve.api.responses.owner import owner_of
 from edgeserve.api.responses.store import ResponseStore, StoredItem
 from edgeserve.api.responses.text import TextConfig
@@ -37,6 +39,8 @@ from edgeserve.residency.pool import Pool
 MANY = 64
 """Items of a request that the event loop gathers itself. A thread gathers more."""
 MAX_INCLUDED = 32
+LONG = 64 << 10
+"""Characters that the event loop repeats itself: a stream repeats them three times."""
 LOGPROBS = "message.output_text.logprobs"
 """The value of ``include`` that asks for log probabilities."""
 ADVICE = "send the whole conversation in input, or previous_response_id"
@@ -84,8 +88,8 @@ class Asked(Adapted, FlatTools):
     async def prompted(self, request: Request) -> Prompted:
         """Raises InvalidRequest and its kinds, and NotFound for an item that is not stored."""
         tools = self.declared()
-        past = history(responses_of(request), owner_of(request), self.previous_response_id, self.input)
-        large = past.size > SMALL or len(self.input) > MANY
+        past = history(responses_of(request), owner_of(request), self.previous_response_id)
+        large = len(past.past) + len(self.input) > MANY or past.size > SMALL or refers(self.input)
         gather = functools.partial(self._gathered, past, limits_of(request))
         kept, given = await READS.run(gather) if large else gather()
         messages = await given.whole(Attachments(request))
@@ -152,6 +156,16 @@ class ResponseRequest(Asked):
     prompt_cache_options = Ignored()
     client_metadata = Ignored("of Codex")
 
+    def __init__(self, fields: Fields, limits: Limits) -> None:
+        super().__init__(fields, limits)
+        self._repeated = {name: self._text_of(name, value) for name, value in self._long().items()}
+        """JSON of the fields that may be long, made here, where a thread reads a large body."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the response repeats so much that a thread should write it."""
+        return sum(map(len, self._repeated.values())) > LONG
+
     def alternatives(self) -> int | None:
         """Alternatives to tell with each token; None where the request asks for no log probabilities."""
         if self.top_logprobs is None:
@@ -168,11 +182,10 @@ class ResponseRequest(Asked):
 
     def told(self) -> dict[str, Any]:
         """The fields of the request that the response repeats."""
-        given, effort = self._given, self.reasoning.effort if self.reasoning else ""
-        form = self.text.told() if self.text else {"format": {"type": "text"}}
+        effort = self.reasoning.effort if self.reasoning else ""
         return {
             "background": False,
-            "instructions": self.instructions or None,
+            "instructions": self._repeated["instructions"],
             "max_output_tokens": self.max_output_tokens,
             "max_tool_calls": self.max_tool_calls,
             "parallel_tool_calls": self.parallel_tool_calls,
@@ -183,15 +196,30 @@ class ResponseRequest(Asked):
             "service_tier": "default",
             "store": self.store,
             "temperature": self.temperature,
-            "text": form,
-            "tool_choice": given.raw("tool_choice") or "auto",
-            "tools": [one.told() for one in self.functions],
+            "text": self._repeated["text"],
+            "tool_choice": self._repeated["tool_choice"],
+            "tools": self._repeated["tools"],
             "top_logprobs": self.top_logprobs or 0,
             "top_p": self.top_p,
             "truncation": "disabled",
             "user": self.user or None,
             "metadata": self.metadata,
         }
+
+    def _long(self) -> dict[str, Any]:
+        return {
+            "instructions": self.instructions or None,
+            "text": self.text.told() if self.text else {"format": {"type": "text"}},
+            "tool_choice": self._given.raw("tool_choice") or "auto",
+            "tools": [one.told() for one in self.functions],
+        }
+
+    def _text_of(self, name: str, value: Any) -> Fragment:
+        """Raises InvalidRequest."""
+        try:
+            return Fragment("".join(ENCODER.iterencode(value)))
+        except ValueError:  # 1e999 was read as infinite
+            raise self.error(name, "holds a number beyond the range of a float") from None
 
 
 def responses_of(request: Request) -> ResponseStore:

@@ -15,6 +15,8 @@ MOST, MOST_BYTES = 64, 8 * MB
 """Responses of one client, and their bytes together."""
 ALL, ALL_BYTES = 256, 32 * MB
 """Responses of all clients, and their bytes together."""
+MOST_ITEMS = 4096
+"""Items of one response. To keep it and to forget it takes a microsecond for each, on the event loop."""
 FLOOR, FLOOR_BYTES = 8, MB
 """Responses of a group, and their bytes, that make no room for other groups before they are stale."""
 STALE_SECONDS = 3600.0
@@ -137,6 +139,8 @@ class ResponseStore:
 
     def fits(self, items: Sequence[StoredItem], body: int = 0) -> bool:
         """Whether a response of these items and so many further bytes is small enough to be kept at all."""
+        if len(items) > MOST_ITEMS:
+            return False
         sizes = RECORD_BYTES + body + sum(PLACE_BYTES + one.size for one in items)
         return sizes <= min(self._most_bytes, self._bytes_of_all)
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import threading
 from typing import Any
 
 import pytest
 from support.cases import each
 
+from edgeserve.api.anthropic import request
 from edgeserve.api.anthropic.conversation import Given, conversation
-from edgeserve.api.anthropic.request import AnthropicCount
+from edgeserve.api.anthropic.request import AnthropicCount, AnthropicMessages
 from edgeserve.api.fields import Fields
+from edgeserve.api.json_body import SMALL, read_record
 from edgeserve.api.limits import Limits
 from edgeserve.errors import InvalidRequest, NotSupported
 from edgeserve.messages import Message, TextPart, ToolCall
@@ -225,3 +230,19 @@ def test_an_error_names_the_field(message: dict[str, Any], param: str) -> None:
         turns(message)
     assert caught.value.param == param
     assert caught.value.message.startswith(param)
+
+
+def test_a_long_conversation_is_made_where_its_body_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread reads a large body. 43,000 messages held the event loop for 0.4 s."""
+    threads: list[str] = []
+
+    def noted(*given: Any) -> Given:
+        threads.append(threading.current_thread().name)
+        return conversation(*given)
+
+    monkeypatch.setattr(request, "conversation", noted)
+    body = json.dumps({"messages": [{"role": "user", "content": "a"}] * SMALL, "max_tokens": 1}).encode()
+    asked = asyncio.run(read_record(body, AnthropicMessages, Limits()))
+    assert len(threads) == 1
+    assert threads[0].startswith("edgeserve the reading of bodies")
+    assert asked.given.conversation.messages[0].text.count("a") == SMALL

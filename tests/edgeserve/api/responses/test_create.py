@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,11 @@ import pytest
 from openai import OpenAI
 from pydantic import BaseModel
 from support.server import Running, fake_pool, serving
+
+from edgeserve.api import fragments
+from edgeserve.api.fragments import Fragment
+from edgeserve.api.responses import output, renderer
+from edgeserve.api.responses.store import Owner, ResponseStore
 
 ADD: Any = {"type": "function", "name": "add", "description": "Adds", "parameters": {"type": "object"}, "strict": False}
 CLOCK: Any = {"type": "function", "name": "clock"}
@@ -274,3 +280,74 @@ def test_the_client_goes_a_round_with_a_call(ai: OpenAI) -> None:
         ai.responses.create(model="llm", previous_response_id="resp_none", input="a")
     assert caught.value.code == "previous_response_not_found"
     assert "Previous response with id 'resp_none' not found." in caught.value.message
+
+
+def test_stored_items_are_looked_up_beside_the_loop(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may have 64 responses of thousands of items: to list them all took 0.1 s for each reference."""
+    threads: list[str] = []
+    items = ResponseStore.items
+
+    def noted(store: ResponseStore, owner: Owner) -> Any:
+        threads.append(threading.current_thread().name)
+        return items(store, owner)
+
+    monkeypatch.setattr(ResponseStore, "items", noted)
+    respond(client, "one", previous_response_id=respond(client, "one")["id"])
+    assert threads == [], "nothing refers to an item"
+    refusal(client, 404, input=[{"type": "item_reference", "id": "msg_none"}])
+    assert len(threads) == 1
+    assert threads[0].startswith("edgeserve the reading of bodies")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_long_fields_are_written_once_and_beside_the_loop(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    """Tools of 0.6 MB were written value by value for three events of a stream: each held the event loop for 0.35 s."""
+    written: list[tuple[str, object]] = []
+
+    def noted(value: Any, *given: Any) -> str:
+        told = value.get("response", value)
+        written.append((threading.current_thread().name, told.get("tools")))
+        return fragments.written(value, *given)
+
+    for module in (output, renderer):
+        monkeypatch.setattr(module, "written", noted)
+    tools = [ADD | {"name": f"t{number}", "description": "d" * 1000} for number in range(128)]
+    body = {"input": "one", "tools": tools, "tool_choice": "none", "stream": stream, "store": False}
+    answer = client.post("/v1/responses", json=body)
+    assert answer.status_code == 200, answer.text
+    told = [json.loads(one.removeprefix("data: ")) for one in answer.text.split("\n") if one.startswith("data: ")]
+    whole = [one["response"] for one in told if "response" in one] if stream else [answer.json()]
+    assert [one["tools"] for one in whole] == [tools] * (3 if stream else 1)
+    whole_ones = [one for one in written if one[1] is not None]
+    assert len(whole_ones) == len(whole)
+    assert all(isinstance(tools, Fragment) for _, tools in whole_ones)
+    assert all(name.startswith("edgeserve the writing of answers") for name, _ in written)
+
+
+def test_a_short_response_is_written_by_the_loop(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[str] = set()
+
+    def noted(*given: Any) -> str:
+        threads.add(threading.current_thread().name)
+        return fragments.written(*given)
+
+    monkeypatch.setattr(renderer, "written", noted)
+    respond(client, "one", tools=[ADD], instructions="Say it.")
+    assert len(threads) == 1
+    assert not threads.pop().startswith("edgeserve the writing of answers")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tool_choice", '{"type": "function", "name": "add", "more": 1e999}'),
+        ("text", '{"format": {"type": "text", "more": [-1e999]}}'),
+    ],
+)
+def test_a_number_that_no_json_can_repeat_is_refused(client: httpx.Client, field: str, value: str) -> None:
+    data = f'{{"input": "one", "tools": [{json.dumps(ADD)}], "{field}": {value}}}'
+    answer = client.post("/v1/responses", content=data, headers={"content-type": "application/json"})
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["message"] == f"{field} holds a number beyond the range of a float"

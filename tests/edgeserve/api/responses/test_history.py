@@ -23,7 +23,7 @@ def references(count: int) -> list[Item]:
 def test_items_that_a_request_refers_to_are_no_larger_than_a_request() -> None:
     """A reference of 50 bytes may stand for megabytes, and a request may hold 40,000 of them."""
     data = b'{"type": "message", "role": "user", "content": "%s"}' % (b"x" * (MB // 4))
-    known = History(known={"msg_1": StoredItem("msg_1", data)})
+    known = History(known=lambda: {"msg_1": StoredItem("msg_1", data)})
     assert len(list(known.pairs(references(3), LIMITS))) == 3
     with pytest.raises(TooLarge, match=r"input\[3\] refers to items of more than 1 MB together") as caught:
         list(known.pairs(references(5), LIMITS))

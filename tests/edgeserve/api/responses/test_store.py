@@ -9,6 +9,7 @@ import pytest
 from edgeserve.api.responses.store import (
     ALL_BYTES,
     FLOOR,
+    MOST_ITEMS,
     STALE_SECONDS,
     Owner,
     ResponseStore,
@@ -143,3 +144,13 @@ def test_the_bounds_hold_whatever_happens() -> None:
     for owner, name in made:
         store.remove(name, owner)
     assert (len(store), store.bytes) == (0, 0)
+
+
+def test_a_response_of_very_many_items_is_not_kept() -> None:
+    """Each item is counted as the response comes and goes. 20,000 thoughts take no token of the prompt."""
+    store = ResponseStore()
+    assert store.add(response("r", *(item(f"i{number}", 0) for number in range(MOST_ITEMS))), ME)
+    many = response("s", *(item(f"i{number}", 0) for number in range(MOST_ITEMS + 1)))
+    assert not store.fits(many.items)
+    assert not store.add(many, ME)
+    assert store.find("s", ME) is None
