@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from support.cases import each
 
 from edgeserve.api.anthropic.billing import without
@@ -28,9 +26,18 @@ def test_only_the_line_goes(text: str, left: str) -> None:
     assert without(text) == left
 
 
-def test_a_hostile_line_takes_no_time() -> None:
-    began = time.process_time()
-    without("x-anthropic-billing-header:" + " a=b" * 250_000)
-    without("x-anthropic-billing-header:" + "a=;" * 300_000)
-    without("x-anthropic-billing-header:" + " " * 1_000_000)
-    assert time.process_time() - began < 0.5
+HEAD = "x-anthropic-billing-header:"
+
+
+@each(
+    ("text", "left"),
+    [
+        (f"{HEAD}{' a=b' * 250_000}", "a=b" + " a=b" * 249_999),
+        (f"{HEAD}{'a=;' * 300_000}", ""),
+        (f"{HEAD}{'a' * 1_000_000}=b;", ""),
+        (f"{HEAD}{' ' * 1_000_000}", ""),
+        (f"{HEAD}{'a-' * 500_000}", "a-" * 500_000),
+    ],
+)
+def test_a_hostile_line_is_read_to_its_end(text: str, left: str) -> None:
+    assert without(text) == left
