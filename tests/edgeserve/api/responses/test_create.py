@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -11,17 +10,11 @@ import openai
 import pytest
 from openai import OpenAI
 from pydantic import BaseModel
-from support.server import Running, fake_pool, serving
+from support.server import fake_pool, serving
 
 ADD: Any = {"type": "function", "name": "add", "description": "Adds", "parameters": {"type": "object"}, "strict": False}
 CLOCK: Any = {"type": "function", "name": "clock"}
 SEARCH: Any = {"type": "web_search"}
-
-
-@pytest.fixture(scope="module")
-def ai(running: Running) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
 
 
 def respond(client: httpx.Client, given: Any, **body: Any) -> Any:
