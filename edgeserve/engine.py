@@ -27,6 +27,8 @@ from edgeserve.messages import (
     AudioEvent,
     ChatEvent,
     ChatRequest,
+    ContextEvent,
+    ContextRequest,
     DiarizeRequest,
     EmbeddingEvent,
     EmbedRequest,
@@ -216,10 +218,10 @@ class Batching(Protocol):
 
     def run(
         self,
-        request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest | TextRequest,
+        request: ContextRequest | RerankRequest,
         cancel: Cancel,
         prepared: object | None = None,
-    ) -> Generator[ChatEvent | EmbeddingEvent | RerankEvent | SlotEvent | TextEvent | None, None, None]:
+    ) -> Generator[ContextEvent | RerankEvent | None, None, None]:
         """As ``chat``, ``embed`` and ``rerank``, but yields None when it needs a ``step`` to go on. Requires hot.
 
         Its end, and closing it, gives the slot back. An error ends this answer alone. ``prepared``: the result of

@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from edgeserve.dataclass import dataclass
-from edgeserve.messages import ChatRequest, DetectRequest, EmbedRequest, RerankRequest, SpeechChances, TextRequest
-from edgeserve.slots import SlotRequest, SlotState
+from edgeserve.messages import (
+    ContextRequest,
+    DetectRequest,
+    RerankRequest,
+    SpeechChances,
+)
+from edgeserve.slots import SlotState
 from edgeserve.splits.plan import Sizes
 
 
@@ -205,7 +210,7 @@ class Parallel(Protocol):
 class Preparing(Protocol):
     """An engine that checks and prepares a request before its turn, beside the answers under way. Optional."""
 
-    def prepare(self, request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest | TextRequest) -> object:
+    def prepare(self, request: ContextRequest | RerankRequest) -> object:
         """The prepared request for ``Batching.run``. Any thread.
 
         The engine was warm or hot when the call began, and may be closed meanwhile. Raises InvalidRequest for a mistake

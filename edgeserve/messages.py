@@ -294,5 +294,7 @@ class TextEvent:
 
 SpeechRequest = TranscribeRequest | DiarizeRequest | SpeakRequest
 SpeechEvent = TranscribeEvent | SpeakerEvent | AudioEvent
-Request = ChatRequest | EmbedRequest | RerankRequest | SpeechRequest | SlotRequest | TextRequest
-Event = ChatEvent | EmbeddingEvent | RerankEvent | SpeechEvent | SlotEvent | TextEvent
+ContextRequest = ChatRequest | EmbedRequest | SlotRequest | TextRequest
+ContextEvent = ChatEvent | EmbeddingEvent | SlotEvent | TextEvent
+Request = ContextRequest | RerankRequest | SpeechRequest
+Event = ContextEvent | RerankEvent | SpeechEvent

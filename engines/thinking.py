@@ -53,7 +53,7 @@ class Thoughts:
             piece, self._pending = self._pending, ""
             yield False, piece
 
-    def rest(self) -> Iterator[tuple[bool, str]]:
+    def flush(self) -> Iterator[tuple[bool, str]]:
         """The text held back, once no more comes."""
         thought = self.state in (State.BEFORE, State.THINKING)
         piece = self._pending.rstrip() if thought else self._pending
@@ -106,11 +106,11 @@ class Teller:
             return self._thought(self._thoughts, text)
         return (self._said(text),) if text else ()
 
-    def rest(self, text: str) -> Iterable[ChatEvent]:
+    def finish(self, text: str) -> Iterable[ChatEvent]:
         """Events of the last text, once no more comes."""
         thoughts = self._thoughts
         if thoughts is not None:
-            return self._events([*thoughts.feed(text), *thoughts.rest()])
+            return self._events([*thoughts.feed(text), *thoughts.flush()])
         return self.feed(text)
 
     def _thought(self, thoughts: Thoughts, text: str) -> Iterator[ChatEvent]:

@@ -6,40 +6,22 @@ from collections import deque
 from dataclasses import field
 from typing import get_args
 
+from edgeserve import messages
 from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError
-from edgeserve.messages import (
-    AudioEvent,
-    ChatEvent,
-    ChatRequest,
-    DiarizeRequest,
-    EmbeddingEvent,
-    EmbedRequest,
-    Event,
-    Request,
-    RerankEvent,
-    RerankRequest,
-    SlotEvent,
-    SlotRequest,
-    SpeakerEvent,
-    SpeakRequest,
-    TextEvent,
-    TextRequest,
-    TranscribeEvent,
-    TranscribeRequest,
-)
+from edgeserve.messages import Event, Request
 from edgeserve.processes.frames import Broken
 from edgeserve.residency.weight import weigh
 
 KINDS: dict[type, tuple[type, ...]] = {
-    ChatRequest: get_args(ChatEvent),
-    EmbedRequest: (EmbeddingEvent,),
-    RerankRequest: (RerankEvent,),
-    TranscribeRequest: get_args(TranscribeEvent),
-    DiarizeRequest: (SpeakerEvent,),
-    SpeakRequest: (AudioEvent,),
-    SlotRequest: (SlotEvent,),
-    TextRequest: (TextEvent,),
+    messages.ChatRequest: get_args(messages.ChatEvent),
+    messages.EmbedRequest: (messages.EmbeddingEvent,),
+    messages.RerankRequest: (messages.RerankEvent,),
+    messages.TranscribeRequest: get_args(messages.TranscribeEvent),
+    messages.DiarizeRequest: (messages.SpeakerEvent,),
+    messages.SpeakRequest: (messages.AudioEvent,),
+    messages.SlotRequest: (messages.SlotEvent,),
+    messages.TextRequest: (messages.TextEvent,),
 }
 """Events that answer a request."""
 

@@ -77,7 +77,7 @@ class Overhearing:
         self.close()
 
 
-def rest(told: str, text: str) -> str:
+def remainder(told: str, text: str) -> str:
     """The part of a whole transcript behind the live words that were told, which may be written differently."""
     if text.startswith(told):
         return text[len(told) :]

@@ -20,6 +20,8 @@ from edgeserve.errors import Busy, ContextOverflow, EngineFailure, InvalidReques
 from edgeserve.messages import (
     ChatEvent,
     ChatRequest,
+    ContextEvent,
+    ContextRequest,
     EmbeddingEvent,
     EmbedRequest,
     FinishEvent,
@@ -119,7 +121,7 @@ class FakeChat(FakeEngine):
                 teller.note(logprob(token, request.logprobs))
             yield from teller.feed(token)
             told += 1
-        yield from teller.rest("")
+        yield from teller.finish("")
         self._prefix_cache = int(self._number("prefix_cache_mb", 0) * MB)
         reason: FinishReason = "length" if told == limit and limit < len(words) else "stop"
         yield FinishEvent(reason, size, told, reasoning_tokens=teller.reasoning_tokens, stop=stopped)
@@ -200,10 +202,10 @@ class FakeBatchChat(FakeChat):
 
     def run(
         self,
-        request: ChatRequest | EmbedRequest | SlotRequest | TextRequest,
+        request: ContextRequest,
         cancel: Cancel,
         prepared: object | None = None,
-    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | TextEvent | None, None, None]:
+    ) -> Generator[ContextEvent | None, None, None]:
         if isinstance(request, SlotRequest):
             yield self._manage(request)
             return
@@ -278,7 +280,7 @@ class FakePreparingChat(FakeBatchChat):
 
     prepared_early = 0
 
-    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest | TextRequest) -> str:
+    def prepare(self, request: ContextRequest) -> str:
         self._hold("read" if isinstance(request, TextRequest) else "prepare")
         if isinstance(request, ChatRequest) and "refused" in self._prompt(request).split():
             raise InvalidRequest("the prompt says that it is refused", param="messages")
@@ -286,10 +288,10 @@ class FakePreparingChat(FakeBatchChat):
 
     def run(
         self,
-        request: ChatRequest | EmbedRequest | SlotRequest | TextRequest,
+        request: ContextRequest,
         cancel: Cancel,
         prepared: object | None = None,
-    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | TextEvent | None, None, None]:
+    ) -> Generator[ContextEvent | None, None, None]:
         self.prepared_early += prepared is not None
         if (prepared or self.prepare(request)) != "ready":
             raise EngineFailure(f"{self.spec.name} got a request that another engine prepared")

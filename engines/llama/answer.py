@@ -106,7 +106,7 @@ class Wording:
 
     def finish(self, prompt: Prompt, slot: int) -> Iterator[ChatEvent]:
         """The last events. ``slot``: number of the prompt's slot."""
-        yield from self._teller.rest("" if self.stopped else self._stream.flush())
+        yield from self._teller.finish("" if self.stopped else self._stream.flush())
         reason: FinishReason = "stop" if self.ended or self.stopped else "length"
         reasoning, stop = self._teller.reasoning_tokens, self._stream.stop
         yield FinishEvent(reason, prompt.tokens, self.said, prompt.cached, reasoning, stop, slot)

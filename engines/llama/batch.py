@@ -119,7 +119,7 @@ class Batch:
         if slot.opaque:
             self.swapper.empty(slot)
         if not self.busy:
-            self.context.rest()
+            self.context.pause_threads()
 
     def push(self, slot: Slot, *tokens: int, guess: Guess | None = None) -> None:
         """Add tokens to decode. ``guess``: those that may follow."""

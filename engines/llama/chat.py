@@ -28,6 +28,8 @@ from edgeserve.errors import ContextOverflow, DoesNotFit, EngineFailure, Invalid
 from edgeserve.messages import (
     ChatEvent,
     ChatRequest,
+    ContextEvent,
+    ContextRequest,
     EmbeddingEvent,
     EmbedRequest,
     LoosenedEvent,
@@ -92,7 +94,7 @@ class LlamaChat(LlamaLadder):
         """Whether a preempted answer waits for room while no other has anything to decode."""
         return self._batch is not None and self._batch.starved
 
-    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest | TextRequest) -> Prepared | TextEvent | None:
+    def prepare(self, request: ContextRequest) -> Prepared | TextEvent | None:
         """Tokens and grammar of a request. Any thread.
 
         None for a request that has none, and when the engine is closed: then ``run`` prepares.
@@ -125,10 +127,10 @@ class LlamaChat(LlamaLadder):
 
     def run(
         self,
-        request: ChatRequest | EmbedRequest | SlotRequest | TextRequest,
+        request: ContextRequest,
         cancel: Cancel,
         prepared: object | None = None,
-    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | TextEvent | None, None, None]:
+    ) -> Generator[ContextEvent | None, None, None]:
         """Events of one answer; None asks for a ``step``. It takes a slot when the first event is asked for."""
         batch = self._hot()[1]
         if isinstance(request, SlotRequest):

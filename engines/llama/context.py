@@ -130,7 +130,7 @@ class Context:
         self._pool.resize(single, batch)
         llama().llama_set_n_threads(self.handle, single, batch)
 
-    def rest(self) -> None:
+    def pause_threads(self) -> None:
         """Let the threads sleep at once, since no call follows soon."""
         if self.handle:
             self._pool.pause()
@@ -241,7 +241,7 @@ class Context:
         finally:
             for number in numbers:
                 self.clear(number)
-            self.rest()
+            self.pause_threads()
 
     def clear(self, sequence: int) -> None:
         """Remove all tokens of a sequence."""

@@ -14,7 +14,12 @@ from edgeserve.engines.llama.prepare import Prepared
 from edgeserve.engines.llama.runtime import llama
 from edgeserve.engines.whole_texts import unit
 from edgeserve.errors import EngineFailure, NotSupported
-from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest, SlotRequest, TextEvent, TextRequest
+from edgeserve.messages import (
+    ContextRequest,
+    EmbeddingEvent,
+    EmbedRequest,
+    TextEvent,
+)
 
 
 class LlamaEmbedding(LlamaChat):
@@ -31,7 +36,7 @@ class LlamaEmbedding(LlamaChat):
             raise EngineFailure(f"{model.path}: {text}")
         return context
 
-    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest | TextRequest) -> Prepared | TextEvent | None:
+    def prepare(self, request: ContextRequest) -> Prepared | TextEvent | None:
         if not isinstance(request, EmbedRequest):
             raise NotSupported(f"{self.spec.name} makes vectors of texts, it answers nothing", param="model")
         return super().prepare(request)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.gates import make_gate
+from support.store import hibari
 
 from edgeserve.residency.gate import Gate
 
@@ -38,16 +39,7 @@ def models(settings: Path) -> dict[str, str]:
     folder = settings / "store" / "hibari"
     folder.mkdir(parents=True)
     (folder / "hibari.onnx").write_bytes(bytes(2048))
-    manifest = {
-        "name": "hibari",
-        "job": "tts",
-        "engine": "edgeserve.engines.tts.onnx:OnnxTextToSpeech",
-        "licence": "Apache-2.0",
-        "source": "package hibari-tts 0.2.1",
-        "options": {"family": "hibari"},
-        "files": {"model": {"name": "hibari.onnx", "size": 2048, "sha256": "0"}},
-    }
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "manifest.json").write_text(json.dumps(hibari(2048)))
     return {"EDGESERVE_MODELS_DIR": str(settings / "store")}
 
 

@@ -10,6 +10,7 @@ from typing import Literal, get_args, get_origin
 import pytest
 from support.settings import KEYS, KINDS, NAMES, OTHER_TYPES, Key, mistake, setting
 
+from edgeserve.jobs import ALL_JOBS
 from edgeserve.setting_values import LARGEST
 
 
@@ -46,6 +47,26 @@ def test_each_key_refuses_each_wrong_value_and_names_its_line(table: str, file: 
             told = mistake(file, found.text)
             assert told.startswith(f"{file}, line {found.line}: [{table}] {key.name} = "), told
             assert ": expected " in told, told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", ALL_JOBS)
+def test_each_key_of_a_named_model_refuses_each_wrong_value_and_names_its_line(job: str, file: Path) -> None:
+    for key in (one for one in KEYS if one.table == job):
+        for value in wrong_values(key):
+            found = setting("models.b", key.name, value, f'job = "{job}"')
+            told = mistake(file, found.text)
+            assert told.startswith(f"{file}, line {found.line}: [models.b] {key.name} = "), told
+            assert ": expected " in told, told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", ALL_JOBS)
+def test_each_key_that_a_named_model_lacks_names_its_line(job: str, file: Path) -> None:
+    for name in sorted({key.name for key in KEYS} - set(NAMES[job])):
+        found = setting("models.b", name, "1", f'job = "{job}"')
+        told = mistake(file, found.text)
+        assert told.startswith(f"{file}, line {found.line}: [models.b] {name} is "), told
 
 
 @pytest.mark.slow

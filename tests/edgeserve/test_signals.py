@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 from support import fake_serve
+from support.server import until
 
 pytestmark = pytest.mark.slow
 
@@ -77,12 +77,6 @@ def served(*args: Any, **more: Any) -> Iterator[Process]:
         one.process.communicate()
 
 
-def until_it_drains(one: Process) -> None:
-    deadline = time.monotonic() + 10
-    while not one.refuses():
-        assert time.monotonic() < deadline
-
-
 def the_end(lines: Iterator[str]) -> dict[str, Any]:
     """The last event of a stream that was cut."""
     events = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
@@ -96,7 +90,7 @@ def test_a_second_ctrl_c_ends_each_stream_with_an_error(first: int) -> None:
         lines = [response.iter_lines() for response in (here, there)]
         assert next(lines[0])
         one.process.send_signal(first)
-        until_it_drains(one)
+        until(one.refuses)
         one.process.send_signal(signal.SIGINT)
         for each in lines:
             assert the_end(each)["error"]["message"] == "the server was told to end at once"
@@ -112,7 +106,7 @@ def test_a_client_that_does_not_read_cannot_hold_the_end_up() -> None:
         silent.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
         assert silent.recv(12) == b"HTTP/1.1 200"
         one.process.send_signal(signal.SIGTERM)
-        until_it_drains(one)
+        until(one.refuses)
         with pytest.raises(subprocess.TimeoutExpired):
             one.process.wait(1)
         one.process.send_signal(signal.SIGINT)

@@ -13,7 +13,7 @@ from edgeserve.messages import Candidate, ReasoningEvent, TokenEvent, TokenLogpr
 def split(pieces: list[str], *, opened: bool = False) -> tuple[str, str]:
     """All thoughts and all of the answer."""
     thoughts = Thoughts(opened=opened)
-    told = [one for piece in pieces for one in thoughts.feed(piece)] + list(thoughts.rest())
+    told = [one for piece in pieces for one in thoughts.feed(piece)] + list(thoughts.flush())
     assert all(text for _, text in told)
     assert sorted(told, key=lambda one: not one[0]) == told, "thoughts come first"
     return "".join(text for thought, text in told if thought), "".join(text for thought, text in told if not thought)
@@ -79,7 +79,7 @@ def test_logprobs_are_those_of_the_answer_and_thoughts_are_counted() -> None:
     for text in ("<think>", "Hm", "</think>", "\n\n", "Par", "is"):
         teller.note(TokenLogprob(Candidate(text.encode(), -1.0)))
         events += teller.feed(text)
-    events += teller.rest("")
+    events += teller.finish("")
     assert events[0] == ReasoningEvent("Hm")
     told = [event for event in events if isinstance(event, TokenEvent)]
     assert [event.text for event in told] == ["Par", "is"]
@@ -89,7 +89,7 @@ def test_logprobs_are_those_of_the_answer_and_thoughts_are_counted() -> None:
 
 def test_without_thoughts_tags_are_text() -> None:
     teller = Teller(None)
-    assert [*teller.feed("<think>"), *teller.rest("x")] == [TokenEvent("<think>"), TokenEvent("x")]
+    assert [*teller.feed("<think>"), *teller.finish("x")] == [TokenEvent("<think>"), TokenEvent("x")]
     assert teller.reasoning_tokens == 0
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
+from support.sound import speech
+from websockets.sync.client import ClientConnection
 
 CHAT = "/v1/chat/completions"
 
@@ -51,3 +54,13 @@ class Asked:
                     continue
                 right = answer.status_code == 200 and answer.json()["choices"][0]["message"]["content"] == text
                 self.results.append((began, "ok" if right else str(answer.status_code)))
+
+
+def hears(live: ClientConnection, seconds: float = 30.0) -> str:
+    """The transcript of two seconds of sound that a live transcription gets; each message comes in so many seconds."""
+    assert json.loads(live.recv(seconds))["type"] == "started"
+    live.send(speech(2))
+    live.send(json.dumps({"type": "flush"}))
+    while (message := json.loads(live.recv(seconds)))["type"] != "flushed":
+        pass
+    return str(message["transcript"])

@@ -27,10 +27,9 @@ class CountingContext:
         self.active: tuple[tuple[int, float], ...] = ()
         self.applied: list[tuple[tuple[int, float], ...]] = []
         self.fails = self.refuses = False
-        self.rests = 0
 
-    def rest(self) -> None:
-        self.rests += 1
+    def pause_threads(self) -> None:
+        """It has no threads."""
 
     def use(self, active: tuple[tuple[int, float], ...]) -> None:
         self.active = active

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import queue
 import threading
 import time
@@ -190,16 +189,18 @@ class Held:
 class HeldAnswer(Held):
     """Makes the answer of a fake engine wait after its first word until ``go`` is set, or the block ends.
 
-    What a test does meanwhile meets an answer under way, however slow the machine is.
+    What a test does meanwhile meets an answer under way, however slow the machine is. ``begun`` counts the words.
     """
 
     def __init__(self, gate: Gate) -> None:
-        self._engine, self._words = engine_of(gate), itertools.count()
+        self._engine, self.begun = engine_of(gate), 0
         super().__init__(self._engine)
 
     def _wait(self) -> None:
-        if self._engine.rung is Rung.HOT and next(self._words):
-            super()._wait()
+        if self._engine.rung is Rung.HOT:
+            self.begun += 1
+            if self.begun > 1:
+                super()._wait()
 
     def __enter__(self) -> HeldAnswer:
         return self

@@ -67,10 +67,10 @@ class Written:
     line: int
 
 
-def setting(table: str, name: str, value: str) -> Written:
-    """A file with a comment, the table, and the key on its last line."""
-    needed = ['model = "x"'] if table in ALL_JOBS and name != "model" else []
-    lines = ["# settings", f"[{table}]", *needed, f"{name} = {value}"]
+def setting(table: str, name: str, value: str, *before: str) -> Written:
+    """A file with a comment, the table, other lines of it, and the key on its last line."""
+    needed = ['model = "x"'] if (table in ALL_JOBS or before) and name != "model" else []
+    lines = ["# settings", f"[{table}]", *before, *needed, f"{name} = {value}"]
     return Written("\n".join(lines), len(lines))
 
 

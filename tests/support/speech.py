@@ -7,6 +7,7 @@ import re
 import struct
 import wave
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 SENTENCES = (
@@ -32,6 +33,15 @@ def spoken(text: str) -> Any:
     from hibari import Hibari
 
     return at_16k(Hibari(threads=2)(text, seed=0))
+
+
+def said_again(folder: Path, text: str, pause_seconds: int) -> Path:
+    """The sound of a microphone that hears the text over and over: half a second of silence, the text, the pause."""
+    import numpy
+
+    path = folder / "said.wav"
+    path.write_bytes(wav(numpy.concatenate([numpy.zeros(8_000), spoken(text), numpy.zeros(16_000 * pause_seconds)])))
+    return path
 
 
 def at_16k(samples: Any, rate: int = 24_000) -> Any:

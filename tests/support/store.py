@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from edgeserve.jobs import INFO
 from edgeserve.models import manifest
@@ -26,6 +27,19 @@ print(flush=True)
 sys.stdin.read()
 served.end()
 """
+
+
+def hibari(size: int) -> dict[str, Any]:
+    """The manifest of the starter's voice, whose one file has so many bytes."""
+    return {
+        "name": "hibari",
+        "job": "tts",
+        "engine": INFO["tts"].engine,
+        "licence": "Apache-2.0",
+        "source": "package hibari-tts 0.2.1",
+        "options": {"family": "hibari"},
+        "files": {"model": {"name": "hibari.onnx", "size": size, "sha256": "0"}},
+    }
 
 
 def left(store: Store) -> list[str]:

@@ -96,14 +96,13 @@ def of_an_engine(given: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
 
 def harmless(given: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
     """Attempts that succeed in a free process and change nothing: they show that the attempts are real."""
+    return {**on_files(given), **on_processes(given)}
+
+
+def on_files(given: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
+    """Harmless attempts on files and folders."""
     home, parent = Path(given["home"]), os.getppid()
     states = Path(given["states"]) / ".shared"
-
-    def end(child: int) -> None:
-        if child == 0:
-            os._exit(0)
-        os.waitpid(child, 0)
-
     return {
         "read a file of the system": lambda: Path("/etc/passwd").read_text(),
         "read through its own root": lambda: Path("/proc/self/root/etc/passwd").read_text(),
@@ -128,6 +127,19 @@ def harmless(given: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
         "make a folder": lambda: os.mkdir(home / "folder"),
         "change a mode": lambda: os.chmod(home, 0o700),
         "change a time": lambda: os.utime(home),
+    }
+
+
+def on_processes(given: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
+    """Harmless attempts on sockets, programs and other processes."""
+    parent = os.getppid()
+
+    def end(child: int) -> None:
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    return {
         "open a socket": lambda: socket.socket().close(),
         "open a local socket": lambda: socket.socket(socket.AF_UNIX).close(),
         "make a pair of sockets": socket.socketpair,

@@ -12,6 +12,7 @@ from typing import Any
 
 import gguf
 import numpy as np
+from support.tiny_gguf import finish
 
 WORDS = ("the", "cat", "dog", "sleeps", "runs", "on", "sofa", "fast", "rain", "train")
 PIECES = "abcdefghijklmnopqrstuvwxyz.,"
@@ -60,10 +61,7 @@ def write_bert(
     writer.add_eos_token_id(3)
     for name, values in {**weights(seed, head), **(more or {})}.items():
         writer.add_tensor(name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     return path
 
 

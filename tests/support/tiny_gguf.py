@@ -48,11 +48,16 @@ def write_model(
     _add_vocabulary(writer, splitter, words or {})
     for name, array in tensors.items():
         writer.add_tensor(name, numpy.ascontiguousarray(array, numpy.float32))
+    finish(writer)
+    return path
+
+
+def finish(writer: Any) -> None:
+    """Write the file of a ``gguf.GGUFWriter``."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return path
 
 
 def _add_vocabulary(writer: Any, splitter: str, words: Mapping[int, str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from support.tiny_gguf import FEED_FORWARD, HEAD_WIDTH, HEADS, LAYERS, WIDTH, Tensors
+from support.tiny_gguf import FEED_FORWARD, HEAD_WIDTH, HEADS, LAYERS, WIDTH, Tensors, finish
 
 RANK, ALPHA = 4, 8.0
 TARGETS = {"attn_q": (HEADS * HEAD_WIDTH, WIDTH), "ffn_down": (WIDTH, FEED_FORWARD)}
@@ -48,8 +48,5 @@ def write_adapter(path: Path, seed: int, tensors: Tensors | None = None, **metad
         writer.add_array("adapter.alora.invocation_tokens", metadata["alora"])
     for name, array in (pairs(seed) if tensors is None else tensors).items():
         writer.add_tensor(name, numpy.ascontiguousarray(array))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     return path

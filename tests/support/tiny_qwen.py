@@ -9,6 +9,7 @@ from typing import Any
 
 import gguf
 import numpy as np
+from support.tiny_gguf import finish
 
 from edgeserve.engines.asr.whisper.tokens import byte_letters
 
@@ -49,10 +50,7 @@ def write_qwen(path: Path, template: str = TEMPLATE, *, labels: Sequence[str] = 
         writer.add_chat_template([{"name": "rerank", "template": template}])
     for name, values in weights(seed, len(labels) or 1).items():
         writer.add_tensor(name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     return path
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-LINE = re.compile(r"x-anthropic-billing-header:[^\S\n]*(?:[\w-]+=[^;\n]*;[^\S\n]*)*\n*")
+# "*+" and "++" never give a character back: a hostile text takes no more work than a plain one of its length.
+LINE = re.compile(r"x-anthropic-billing-header:[^\S\n]*+(?:[\w-]++=[^;\n]*+;[^\S\n]*+)*+\n*+")
 LONGEST = 4096
 """Characters of such a line. Each of its fields costs a search 200 bytes of memory."""
 

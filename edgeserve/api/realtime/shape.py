@@ -6,6 +6,7 @@ from typing import Any
 
 from edgeserve.api.fields import NAME_CHARS, Fields, clipped
 from edgeserve.api.limits import Limits
+from edgeserve.api.question import MAX_TOKENS
 from edgeserve.api.schema import Field, Object, Objects, Record
 from edgeserve.api.sound.voices import VoiceName
 from edgeserve.api.tools import MAX_TOOLS, DeclaredFunction
@@ -15,7 +16,6 @@ from edgeserve.messages import Tool
 from edgeserve.talk import ending, turns
 from edgeserve.talk.forms import FORMS, Form
 
-MAX_TOKENS = 1 << 20
 CHOICES = ("auto", "none", "required")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgeserve.api.realtime.conversation import Tell
 from edgeserve.api.realtime.refusal import words
 from edgeserve.errors import EdgeserveError
-from edgeserve.talk.overhearing import rest
+from edgeserve.talk.overhearing import remainder
 
 KIND = "conversation.item.input_audio_transcription"
 
@@ -25,7 +25,7 @@ class Transcripts:
 
     def completed(self, item_id: str, part: int, text: str, seconds: float) -> None:
         """The whole transcript of an item's sound of so many seconds."""
-        self._delta(item_id, part, rest(self._live.pop(item_id, ""), text))
+        self._delta(item_id, part, remainder(self._live.pop(item_id, ""), text))
         usage = {"type": "duration", "seconds": round(seconds, 3)}
         self._tell(f"{KIND}.completed", item_id=item_id, content_index=part, transcript=text, usage=usage)
 

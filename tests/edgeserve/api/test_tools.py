@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -11,7 +10,6 @@ import pytest
 from openai import OpenAI
 from pydantic import BaseModel
 from support.cases import each
-from support.server import Running
 
 WEATHER = {
     "type": "function",
@@ -28,12 +26,6 @@ PARIS = '{"city": "Paris"}'
 
 class City(BaseModel):
     city: str
-
-
-@pytest.fixture(scope="module")
-def ai(running: Running) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
 
 
 def ask(ai: OpenAI, text: str, **settings: Any) -> Any:

@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import pytest
 from benchmarks.process import free_port
+from support.asked import hears
 from support.cases import each
 from support.door import Leases, door
 from support.server import Running, fake_pool, serving, until
-from support.sound import speech
 from support.sounds import FORMS, encoded, melody
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
@@ -109,12 +109,7 @@ def test_a_long_upload_passes_as_it_comes(node: Running, client: httpx.Client) -
 def test_a_websocket_passes_in_both_directions(node: Running) -> None:
     leases = Leases([node.url])
     with door(leases) as url, connect(f"{url.replace('http', 'ws', 1)}/v1/transcribe/live") as live:
-        assert json.loads(live.recv(10))["type"] == "started"
-        live.send(speech(2))
-        live.send(json.dumps({"type": "flush"}))
-        while (message := json.loads(live.recv(10)))["type"] != "flushed":
-            pass
-        assert message["transcript"] == "1 2"
+        assert hears(live) == "1 2"
         live.send(json.dumps({"type": "close"}))
         with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012 - news of the text may come before it
             while True:

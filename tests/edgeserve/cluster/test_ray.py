@@ -20,23 +20,16 @@ import httpx
 import psutil
 import pytest
 from benchmarks.cluster_boxes import NotHere, RayBoxes, ray_boxes
-from support.asked import Asked, says
+from support.asked import Asked, hears, says
+from support.ray import ON_RAY
 from support.server import until
-from support.sound import speech
 from support.sounds import FORMS, encoded, melody
 from websockets.sync.client import connect
 
 from edgeserve.cluster.snapshot import Snapshot, from_json
 from edgeserve.engine import Rung
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(600),
-    pytest.mark.boxes("Ray"),
-    # Ray leaves sockets and files to the end of the process.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
-]
+pytestmark = ON_RAY
 CHAT = "/v1/chat/completions"
 SPARE = "127.0.0.9"
 """Address of a box that joins."""
@@ -103,12 +96,7 @@ def test_uploads_and_websockets_pass(boxes: RayBoxes, client: httpx.Client) -> N
     form: dict[str, Any] = {"data": {"model": "fake-asr"}, "files": {"file": ("a.wav", sound)}}
     assert client.post(f"{boxes.url}/v1/audio/transcriptions", **form).status_code == 200
     with connect(f"{boxes.url.replace('http', 'ws', 1)}/v1/transcribe/live") as live:
-        assert json.loads(live.recv(30))["type"] == "started"
-        live.send(speech(2))
-        live.send(json.dumps({"type": "flush"}))
-        while (message := json.loads(live.recv(30)))["type"] != "flushed":
-            pass
-        assert message["transcript"] == "1 2"
+        assert hears(live) == "1 2"
 
 
 def test_a_client_that_goes_ends_its_answer(boxes: RayBoxes, client: httpx.Client) -> None:

@@ -15,19 +15,13 @@ import httpx
 import pytest
 from benchmarks.cluster_boxes import NotHere, RayBoxes, ray_boxes
 from support.asked import says
+from support.ray import ON_RAY
 from support.server import until
 
 from edgeserve.cluster.snapshot import Snapshot, from_json
 from edgeserve.memory.pressure import Level
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(600),
-    pytest.mark.boxes("Ray"),
-    # Ray leaves sockets and files to the end of the process.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
-]
+pytestmark = ON_RAY
 CHAT = "/v1/chat/completions"
 
 

@@ -11,21 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.store import hibari
 
 from edgeserve.errors import ModelDamaged, ModelMissing, StoreError
 from edgeserve.models import catalog, entry, manifest
 from edgeserve.models.manifest import Manifest
 from edgeserve.models.store import Store
 
-GOOD: dict[str, Any] = {
-    "name": "hibari",
-    "job": "tts",
-    "engine": "edgeserve.engines.tts.onnx:OnnxTextToSpeech",
-    "licence": "Apache-2.0",
-    "source": "package hibari-tts 0.2.1",
-    "options": {"family": "hibari"},
-    "files": {"model": {"name": "hibari.onnx", "size": 3, "sha256": "0"}},
-}
+GOOD = hibari(3)
 FEW = examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 JSON = st.recursive(

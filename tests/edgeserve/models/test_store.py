@@ -9,13 +9,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support import tiny_whisper
 from support.http_files import Files, serving_files
+from support.server import until
 from support.store import left
 
 from edgeserve.errors import ChecksumMismatch, DiskFull, ModelMissing, SourceUnavailable, StoreError
@@ -194,9 +194,7 @@ def test_ctrl_c_leaves_only_resumable_parts(models: Store, files: Files) -> None
     process = pulling(models, address)
     assert files.begun.wait(20)
     part = models.root / ".partial-tiny_model" / "Tiny_Model.gguf.part"
-    deadline = time.monotonic() + 20
-    while not part.exists() and time.monotonic() < deadline:
-        time.sleep(0.005)
+    until(part.exists)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert "KeyboardInterrupt" in errors

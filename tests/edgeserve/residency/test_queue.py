@@ -207,6 +207,38 @@ ARRIVALS = st.builds(Arrival, st.floats(0, 20), st.integers(0, 3), st.floats(0.1
 FLOOD = st.lists(st.floats(0.1, 5), min_size=1, max_size=5).map(lambda some: (some * 50)[:50])
 
 
+class Engine:
+    """A simulated engine of ``slots`` slots, its queue, and the answers that it has begun."""
+
+    def __init__(self, slots: int) -> None:
+        self.queue = Queue(threading.Condition(), lambda: slots)
+        self.slots = slots
+        self.ends: list[tuple[float, int, Work]] = []
+        self.started: dict[Work, float] = {}
+        self._seconds: dict[Work, float] = {}
+
+    def arrive(self, client: Client, answers: list[float]) -> list[Work]:
+        """The work of one request, whose answers take so many seconds each."""
+        place = Place(client)
+        works = [Work(ask("word"), lambda item: None, place=place) for _ in answers]
+        for work, length in zip(works, answers, strict=True):
+            self._seconds[work] = length
+            self.queue.add(work)
+            assert self.queue.arrive(work)
+        return works
+
+    def fill(self, now: float) -> None:
+        while len(self.ends) < self.slots and (work := self.queue.take()) is not None:
+            self.started[work] = now
+            heapq.heappush(self.ends, (now + self._seconds[work], len(self.started), work))
+
+    def run_until(self, now: float) -> None:
+        while self.ends and self.ends[0][0] <= now:
+            ended, _, work = heapq.heappop(self.ends)
+            self.queue.end(work)
+            self.fill(ended)
+
+
 @pytest.mark.slow
 @examples(100)
 @given(FLOOD, st.lists(ARRIVALS, max_size=12), st.floats(0, 60), st.integers(1, 4), st.integers(1, 8))
@@ -217,54 +249,29 @@ def test_a_flood_delays_the_first_request_of_another_by_one_answer_at_most(
 
     Bob waits for the first slot that frees, and for one answer of each other client that waits already.
     """
-    state = threading.Condition()
-    queue = Queue(state, lambda: slots)
-    seconds: dict[Work, float] = {}
-    ends: list[tuple[float, int, Work]] = []
-    started: dict[Work, float] = {}
-
-    def arrive(client: Client, answers: list[float]) -> list[Work]:
-        place = Place(client)
-        works = [Work(ask("word"), lambda item: None, place=place) for _ in answers]
-        for work, length in zip(works, answers, strict=True):
-            seconds[work] = length
-            queue.add(work)
-            assert queue.arrive(work)
-        return works
-
-    def fill(now: float) -> None:
-        while len(ends) < slots and (work := queue.take()) is not None:
-            started[work] = now
-            heapq.heappush(ends, (now + seconds[work], len(started), work))
-
-    def run_until(now: float) -> None:
-        while ends and ends[0][0] <= now:
-            ended, _, work = heapq.heappop(ends)
-            queue.end(work)
-            fill(ended)
-
+    engine = Engine(slots)
     for start in range(0, len(flood), choices):
-        arrive(ADA, flood[start : start + choices])
-    fill(0.0)
+        engine.arrive(ADA, flood[start : start + choices])
+    engine.fill(0.0)
     for one in sorted(one for one in others if one.at <= at):
-        run_until(one.at)
-        arrive(Client(address=f"198.51.100.{one.client}"), [one.seconds])
-        fill(one.at)
-    run_until(at)
-    running = {work.place.client for _, _, work in ends}
-    free = at if len(ends) < slots else min(end for end, _, _ in ends)
-    waiting = {work.place.client for work in queue if work not in started}
-    earlier = len(started)
-    (bobs,) = arrive(BOB, [1.0])
-    fill(at)
-    run_until(float("inf"))
-    turns = list(started)[earlier:]
+        engine.run_until(one.at)
+        engine.arrive(Client(address=f"198.51.100.{one.client}"), [one.seconds])
+        engine.fill(one.at)
+    engine.run_until(at)
+    running = {work.place.client for _, _, work in engine.ends}
+    free = at if len(engine.ends) < slots else min(end for end, _, _ in engine.ends)
+    waiting = {work.place.client for work in engine.queue if work not in engine.started}
+    earlier = len(engine.started)
+    (bobs,) = engine.arrive(BOB, [1.0])
+    engine.fill(at)
+    engine.run_until(float("inf"))
+    turns = list(engine.started)[earlier:]
     ahead = Counter(work.place.client for work in turns[: turns.index(bobs)])
     assert max(ahead.values(), default=0) <= 1, "each other client has one turn at most"
     assert not any(ahead[client] for client in running), "and none of them while its answer ran as Bob came"
     assert not any(ahead[client] for client in {*ahead} - waiting), "nor if it came after Bob"
     if not waiting - running:
-        assert started[bobs] == free, "the first slot that frees is Bob's"
+        assert engine.started[bobs] == free, "the first slot that frees is Bob's"
 
 
 class Lock(threading.Condition):

@@ -14,7 +14,7 @@ from edgeserve.errors import EngineFailure
 from edgeserve.live.ear import Options
 from edgeserve.live.sessions import Sessions
 from edgeserve.talk import overhearing
-from edgeserve.talk.overhearing import Overhearing, rest
+from edgeserve.talk.overhearing import Overhearing, remainder
 
 
 class Turn:
@@ -103,4 +103,4 @@ def test_the_end_of_the_server_ends_the_session() -> None:
     ],
 )
 def test_the_rest_follows_what_was_told(told: str, text: str, left: str) -> None:
-    assert rest(told, text) == left
+    assert remainder(told, text) == left

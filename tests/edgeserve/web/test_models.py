@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
 from support.browser import Tab, answer, ask, chromium, needs_browser, opened
 from support.server import Running
-from support.speech import spoken, wav
+from support.speech import said_again, spoken, wav
 
 pytestmark = [pytest.mark.models, pytest.mark.slow, needs_browser]
 
@@ -22,9 +21,7 @@ PAUSE_SECONDS = 8
 @pytest.fixture(scope="module")
 def hearing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A browser whose microphone hears the question over and over."""
-    path = tmp_path_factory.mktemp("microphone") / "said.wav"
-    path.write_bytes(wav(numpy.concatenate([numpy.zeros(8_000), spoken(SAID), numpy.zeros(16_000 * PAUSE_SECONDS)])))
-    with chromium(path) as browser:
+    with chromium(said_again(tmp_path_factory.mktemp("microphone"), SAID, PAUSE_SECONDS)) as browser:
         yield browser
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy
 import pytest
 from support.browser import chromium, needs_browser, opened
 from support.server import Running
-from support.speech import spoken, wav
+from support.speech import said_again
 
 pytestmark = [pytest.mark.models, pytest.mark.slow, needs_browser]
 
@@ -22,9 +21,7 @@ LOOPS_MS = 120_000
 @pytest.fixture(scope="module")
 def hearing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A browser whose microphone asks for a story over and over."""
-    path = tmp_path_factory.mktemp("microphone") / "story.wav"
-    path.write_bytes(wav(numpy.concatenate([numpy.zeros(8_000), spoken(STORY), numpy.zeros(16_000 * PAUSE_SECONDS)])))
-    with chromium(path) as browser:
+    with chromium(said_again(tmp_path_factory.mktemp("microphone"), STORY, PAUSE_SECONDS)) as browser:
         yield browser
 
 

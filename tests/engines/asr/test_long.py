@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
+from support.measured import told_by
 from support.speech import SENTENCES, STORY, spoken, word_error_rate
 
-ROOT = Path(__file__).parents[3]
 SAID = (*SENTENCES, *(f"{one.rstrip('.')}." for one in STORY.split(". ")))
 """Enough of them that the model does not know by heart what comes next."""
 MINUTES = 4
@@ -77,15 +73,7 @@ def plan() -> list[tuple[int, int]]:
 @pytest.fixture(scope="module")
 def told(plan: list[tuple[int, int]], pulled: Callable[[str], Mapping[str, Path]]) -> Any:
     given = (plan, [spoken(text) for text in SAID], dict(pulled("whisper-tiny.en")))
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        input=pickle.dumps(given),
-        stdout=subprocess.PIPE,
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONMALLOC": "malloc"},
-    )
-    return json.loads(ended.stdout)
+    return told_by(PROGRAM, given=pickle.dumps(given))
 
 
 def test_every_word_is_heard(told: Any, plan: list[tuple[int, int]]) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.measured import told_by
 from support.speech import SENTENCES, spoken
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
-ROOT = Path(__file__).parents[3]
 CYCLES = 4
 MB = 1_000_000
 
@@ -82,15 +79,7 @@ print(json.dumps(told))
 @pytest.fixture(scope="module", params=["none", "int8"])
 def told(pulled: Pulled, request: pytest.FixtureRequest) -> Any:
     files = json.dumps({role: str(path) for role, path in pulled("whisper-tiny.en").items()})
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, files, request.param, str(CYCLES)],
-        input=spoken(SENTENCES[0]).tobytes(),
-        stdout=subprocess.PIPE,
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONMALLOC": "malloc"},
-    )
-    return json.loads(ended.stdout)
+    return told_by(PROGRAM, files, request.param, str(CYCLES), given=spoken(SENTENCES[0]).tobytes())
 
 
 def test_the_estimate_before_the_first_load_is_what_will_be_booked(told: Any) -> None:

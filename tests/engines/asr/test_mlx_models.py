@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.measured import told_by
 from support.mlx import SLOW, needs_mlx
 from support.speech import SENTENCES, spoken
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
-ROOT = Path(__file__).parents[3]
 MB = 1_000_000
 
 pytestmark = [
@@ -67,15 +64,7 @@ print(json.dumps(told))
 @pytest.fixture(scope="module")
 def told(pulled: Pulled) -> Any:
     files = json.dumps({role: str(path) for role, path in pulled("whisper-tiny.en-mlx").items()})
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, files],
-        input=spoken(SENTENCES[0]).tobytes(),
-        stdout=subprocess.PIPE,
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONMALLOC": "malloc"},
-    )
-    return json.loads(ended.stdout)
+    return told_by(PROGRAM, files, given=spoken(SENTENCES[0]).tobytes())
 
 
 def test_the_estimates_hold_before_the_first_load_and_after(told: Any) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.measured import told_by
 from support.speech import SENTENCES, spoken
 
 Pulled = Callable[[str], Mapping[str, Path]]
@@ -60,15 +58,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def cycles(pulled: Pulled) -> Any:
     files = {job: {role: str(path) for role, path in pulled(name).items()} for job, name in MODELS.items()}
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(files), json.dumps(ORDER)],
-        input=spoken(SENTENCES[0]).tobytes(),
-        stdout=subprocess.PIPE,
-        check=True,
-        cwd=Path(__file__).parents[3],
-        env={**os.environ, "PYTHONMALLOC": "malloc"},
-    )
-    return json.loads(ended.stdout)
+    return told_by(PROGRAM, json.dumps(files), json.dumps(ORDER), given=spoken(SENTENCES[0]).tobytes())
 
 
 MODELS = {"asr": "whisper-tiny.en", "tts": "hibari"}

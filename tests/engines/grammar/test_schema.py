@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 from support.cases import each
 from support.contract import ask
+from support.hot import hot
 from support.schemas import REFUSED, SHAPES, thing
 
 from edgeserve.engine import ModelSpec
@@ -51,11 +52,8 @@ Pulled = Callable[[str], Mapping[str, Path]]
 @pytest.fixture(scope="module")
 def engine(pulled: Pulled) -> Iterator[LlamaChat]:
     files = {"model": pulled("smollm2-135m-instruct")["model"]}
-    engine = LlamaChat(ModelSpec("llm", "smollm2", "x", files, threads=1, options={"context": 1024}))
-    engine.open()
-    engine.heat()
-    yield engine
-    engine.close()
+    with hot(LlamaChat(ModelSpec("llm", "smollm2", "x", files, threads=1, options={"context": 1024}))) as engine:
+        yield engine
 
 
 def answer(engine: LlamaChat, schema: Any, tokens: int, **sampling: Any) -> tuple[str, FinishEvent]:

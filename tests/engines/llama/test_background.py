@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.hot import hot
 from support.tiny_gguf import write_model
 
 from edgeserve.engine import ModelSpec
@@ -123,13 +124,10 @@ def test_queued_work_of_a_closed_answer_is_never_done(monkeypatch: pytest.Monkey
 def engine(tmp_path: Path) -> Iterator[LlamaChat]:
     files = {"model": write_model(tmp_path / "tiny.gguf", "llama")}
     options = {"context": 512, "parallel": 3}
-    engine = LlamaChat(
-        ModelSpec("llm", "tiny", "edgeserve.engines.llama.chat:LlamaChat", files, threads=1, options=options)
-    )
-    engine.open()
-    engine.heat()
-    yield engine
-    engine.close()
+    with hot(
+        LlamaChat(ModelSpec("llm", "tiny", "edgeserve.engines.llama.chat:LlamaChat", files, threads=1, options=options))
+    ) as engine:
+        yield engine
 
 
 class Slow:

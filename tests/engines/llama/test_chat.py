@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.contract import ChatContract, ask
+from support.hot import hot
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.engine_abilities import Contextual
@@ -41,11 +42,8 @@ def spec_of(files: Mapping[str, Path], **options: object) -> ModelSpec:
 
 @pytest.fixture(scope="module")
 def engine(pulled: Pulled) -> Iterator[LlamaChat]:
-    engine = LlamaChat(spec_of(pulled("smollm2-135m-instruct")))
-    engine.open()
-    engine.heat()
-    yield engine
-    engine.close()
+    with hot(LlamaChat(spec_of(pulled("smollm2-135m-instruct")))) as engine:
+        yield engine
 
 
 def opened(engine: LlamaChat) -> MappedModel:

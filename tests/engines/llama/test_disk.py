@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support.hot import hot
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama.chat import LlamaChat
@@ -23,26 +25,18 @@ OTHER += "Recipes for"
 @pytest.fixture
 def engine(pulled: Callable[[str], Mapping[str, Path]], tmp_path: Path) -> Iterator[Callable[..., LlamaChat]]:
     """Makes engines, hot, one after the other."""
-    made: list[LlamaChat] = []
+    before = contextlib.ExitStack()
 
     def build(**options: object) -> LlamaChat:
-        for one in made:
-            one.close()
+        before.close()
         disk = {"prefix_cache_disk_mb": 64, "prefix_cache_dir": str(tmp_path)}
         files = {"model": pulled("smollm2-135m-instruct")["model"]}
         options = {"context": 1024, **disk, **options}
-        made.append(
-            LlamaChat(
-                ModelSpec("llm", "smollm2", "edgeserve.engines.llama.chat:LlamaChat", files, threads=2, options=options)
-            )
-        )
-        made[-1].open()
-        made[-1].heat()
-        return made[-1]
+        spec = ModelSpec("llm", "smollm2", "edgeserve.engines.llama.chat:LlamaChat", files, threads=2, options=options)
+        return before.enter_context(hot(LlamaChat(spec)))
 
-    yield build
-    for one in made:
-        one.close()
+    with before:
+        yield build
 
 
 def say(engine: LlamaChat, prompt: str) -> tuple[str, int]:

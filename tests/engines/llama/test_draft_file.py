@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.hot import hot_engines
 from support.spelling import slope
 from support.tiny_gguf import VOCABULARY, write_model
 from support.together import events_together, text_of
@@ -51,21 +52,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def make(files: dict[str, Path]) -> Iterator[Make]:
-    made: list[PayingChat] = []
-
     def build(draft: str = "", model: str = "model", **options: object) -> PayingChat:
         given = {"model": files[model]} | ({"draft": files[draft]} if draft else {})
         options = {"context": 512, "prefix_cache_mb": 0, "flash_attention": "off", **options}
-        engine = PayingChat(ModelSpec("llm", "tiny", "", given, "cpu", 1, options))
-        made.append(engine)
-        engine.open()
-        engine.heat()
-        return engine
+        return PayingChat(ModelSpec("llm", "tiny", "", given, "cpu", 1, options))
 
-    yield build
-    for engine in made:
-        engine.close()
-        assert engine.rung is Rung.COLD
+    with hot_engines(build) as make:
+        yield make
 
 
 def asked(seed: int, temperature: float) -> ChatRequest:

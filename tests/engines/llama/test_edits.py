@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from support.hot import hot_engines
 from support.tiny_gguf import VOCABULARY, write_model
 from support.together import events_together
 
@@ -34,23 +35,16 @@ Turns = list[tuple[int, ...]]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Callable[..., LlamaChat]]:
-    made: list[LlamaChat] = []
-
     def build(architecture: str, **options: object) -> LlamaChat:
         path = tmp_path / f"{architecture}.gguf"
         files = {"model": path if path.exists() else write_model(path, architecture)}
         options = {"context": 2048, **options}
-        engine = LlamaChat(
+        return LlamaChat(
             ModelSpec("llm", architecture, "edgeserve.engines.llama.chat:LlamaChat", files, threads=1, options=options)
         )
-        made.append(engine)
-        engine.open()
-        engine.heat()
-        return engine
 
-    yield build
-    for engine in made:
-        engine.close()
+    with hot_engines(build) as make:
+        yield make
 
 
 def words(dice: random.Random, most: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from support.hot import hot
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama.chat import LlamaChat
@@ -30,13 +31,12 @@ PAIRS = (
 def engine(pulled: Callable[[str], Mapping[str, Path]]) -> Iterator[LlamaChat]:
     files = {"model": pulled("smollm2-135m-instruct")["model"]}
     options = {"context": CONTEXT, "parallel": 4}
-    engine = LlamaChat(
-        ModelSpec("llm", "smollm2", "edgeserve.engines.llama.chat:LlamaChat", files, threads=2, options=options)
-    )
-    engine.open()
-    engine.heat()
-    yield engine
-    engine.close()
+    with hot(
+        LlamaChat(
+            ModelSpec("llm", "smollm2", "edgeserve.engines.llama.chat:LlamaChat", files, threads=2, options=options)
+        )
+    ) as engine:
+        yield engine
 
 
 def embed(engine: LlamaChat, *inputs: str | tuple[int, ...]) -> list[Sequence[float]]:

@@ -11,6 +11,7 @@ import gguf
 import numpy as np
 import pytest
 from support.contract import ask
+from support.hot import hot
 from support.tiny_bert import CONTEXT, WIDTH, rows, weights, write_bert
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
@@ -31,11 +32,8 @@ def made(path: Path, **options: object) -> LlamaEmbedding:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaEmbedding]:
-    engine = made(write_bert(tmp_path_factory.mktemp("bert") / "cls.gguf", gguf.PoolingType.CLS))
-    engine.open()
-    engine.heat()
-    yield engine
-    engine.close()
+    with hot(made(write_bert(tmp_path_factory.mktemp("bert") / "cls.gguf", gguf.PoolingType.CLS))) as engine:
+        yield engine
 
 
 def embed(engine: LlamaEmbedding, *inputs: str | tuple[int, ...]) -> list[Sequence[float]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.fuzz import corpus
+from support.tiny_gguf import finish
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engine_abilities import ModelFacts
@@ -91,10 +92,7 @@ def written(folder: Path, number: int, template: str, tokens: Sequence[str] = ()
         writer.add_token_list(list(tokens))
     for one in entries:
         writer.add_uint32(one, 1)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     return path
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.contract import ask
+from support.hot import hot
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama.chat import LlamaChat
@@ -27,11 +28,8 @@ WILD = Sampling(temperature=4.0, top_k=0, top_p=1.0, min_p=0.0, seed=3)
 @pytest.fixture(scope="module")
 def engine(pulled: Pulled) -> Iterator[LlamaChat]:
     files = {"model": pulled("smollm2-135m-instruct")["model"]}
-    engine = LlamaChat(ModelSpec("llm", "smollm2", "x", files, threads=1, options={"context": 512}))
-    engine.open()
-    engine.heat()
-    yield engine
-    engine.close()
+    with hot(LlamaChat(ModelSpec("llm", "smollm2", "x", files, threads=1, options={"context": 512}))) as engine:
+        yield engine
 
 
 def answer(engine: LlamaChat, text: str = "Name a bird.", **fields: Any) -> tuple[str, FinishEvent]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.hot import hot_engines
 from support.tiny_gguf import write_model
 from support.together import events_together, text_of
 
@@ -22,20 +23,14 @@ Make = Callable[..., LlamaChat]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    made: list[LlamaChat] = []
-
     def build(architecture: str = "llama", **options: object) -> LlamaChat:
         path = tmp_path / f"{architecture}.gguf"
         files = {"model": path if path.exists() else write_model(path, architecture)}
         options = {"context": 256, "parallel": 3, "speculation": "off", "prefix_cache_mb": 0, **options}
-        made.append(LlamaChat(ModelSpec("llm", "tiny", "", files, "cpu", 1, options)))
-        made[-1].open()
-        made[-1].heat()
-        return made[-1]
+        return LlamaChat(ModelSpec("llm", "tiny", "", files, "cpu", 1, options))
 
-    yield build
-    for engine in made:
-        engine.close()
+    with hot_engines(build) as make:
+        yield make
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support.hot import hot_engines
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama.chat import LlamaChat
@@ -23,20 +24,14 @@ STORY = "The lighthouse keeper wrote down every ship that passed, its flag, its 
 def engines(
     pulled: Callable[[str], Mapping[str, Path]], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., LlamaChat]]:
-    made: list[LlamaChat] = []
-
     def build(**options: object) -> LlamaChat:
         folder = tmp_path_factory.mktemp("states")
         given = {"context": 512, "prefix_cache_dir": str(folder), **options}
         files = {"model": pulled("smollm2-135m-instruct")["model"]}
-        made.append(LlamaChat(ModelSpec("llm", "x", "x:X", files, threads=2, options=given)))
-        made[-1].open()
-        made[-1].heat()
-        return made[-1]
+        return LlamaChat(ModelSpec("llm", "x", "x:X", files, threads=2, options=given))
 
-    yield build
-    for one in made:
-        one.close()
+    with hot_engines(build) as make:
+        yield make
 
 
 @pytest.fixture(scope="module")

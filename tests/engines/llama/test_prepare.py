@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from support.contract import ask
 from support.examples import examples
+from support.hot import hot_engines
 from support.tiny_gguf import VOCABULARY, write_model
 
 from edgeserve.engine import ModelSpec
@@ -46,23 +47,16 @@ MAKE = Callable[..., LlamaChat]
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[MAKE]:
     """Engines of random weights, hot."""
-    made: list[LlamaChat] = []
 
     def build(architecture: str = "llama", **options: object) -> LlamaChat:
         files = {"model": write_model(tmp_path / f"{architecture}.gguf", architecture)}
         options = {"context": 512, "parallel": 3, **options}
-        made.append(
-            LlamaChat(
-                ModelSpec("llm", "tiny", "edgeserve.engines.llama.chat:LlamaChat", files, threads=1, options=options)
-            )
+        return LlamaChat(
+            ModelSpec("llm", "tiny", "edgeserve.engines.llama.chat:LlamaChat", files, threads=1, options=options)
         )
-        made[-1].open()
-        made[-1].heat()
-        return made[-1]
 
-    yield build
-    for one in made:
-        one.close()
+    with hot_engines(build) as make:
+        yield make
 
 
 def batch_of(engine: LlamaChat) -> Batch:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support.hot import hot
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama import texts
@@ -21,11 +22,8 @@ TALK = (Message("user", (TextPart("Name a bird."),)),)
 @pytest.fixture(scope="module")
 def engine(pulled: Callable[[str], Mapping[str, Path]]) -> Iterator[LlamaChat]:
     files = {"model": pulled("smollm2-135m-instruct")["model"]}
-    engine = LlamaChat(ModelSpec("llm", "smollm2", "x", files, threads=1, options={"context": 256}))
-    engine.open()
-    engine.heat()
-    yield engine
-    engine.close()
+    with hot(LlamaChat(ModelSpec("llm", "smollm2", "x", files, threads=1, options={"context": 256}))) as engine:
+        yield engine
 
 
 def read(engine: LlamaChat, request: TextRequest) -> TextEvent:

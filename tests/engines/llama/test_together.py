@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support.hot import hot_engines
 from support.together import together
 
 from edgeserve.engine import ModelSpec
@@ -38,22 +39,15 @@ def ask(prompt: str, tokens: int = 12) -> ChatRequest:
 
 @pytest.fixture
 def make(pulled: Callable[[str], Mapping[str, Path]]) -> Iterator[Callable[..., LlamaChat]]:
-    made: list[LlamaChat] = []
-
     def build(**options: object) -> LlamaChat:
         files = {"model": pulled("smollm2-135m-instruct")["model"]}
         options = {"context": 1024, **options}
-        engine = LlamaChat(
+        return LlamaChat(
             ModelSpec("llm", "smollm2", "edgeserve.engines.llama.chat:LlamaChat", files, threads=2, options=options)
         )
-        engine.open()
-        engine.heat()
-        made.append(engine)
-        return engine
 
-    yield build
-    for engine in made:
-        engine.close()
+    with hot_engines(build) as make:
+        yield make
 
 
 def test_together_they_say_what_each_says_alone(make: Callable[..., LlamaChat]) -> None:

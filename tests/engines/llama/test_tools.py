@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 from support.contract import ask
+from support.hot import hot
 from support.schemas import thing
 from support.turns import counted_calls
 
@@ -61,11 +62,8 @@ HISTORY = (
 @pytest.fixture(scope="module")
 def engine(pulled: Pulled) -> Iterator[LlamaChat]:
     files = {"model": pulled("smollm2-135m-instruct")["model"]}
-    engine = LlamaChat(ModelSpec("llm", "smollm2", "x", files, threads=1, options={"context": 1024}))
-    engine.open()
-    engine.heat()
-    yield engine
-    engine.close()
+    with hot(LlamaChat(ModelSpec("llm", "smollm2", "x", files, threads=1, options={"context": 1024}))) as engine:
+        yield engine
 
 
 def answer(engine: LlamaChat, **settings: Any) -> list[ChatEvent]:

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from benchmarks.mmproj import build_mmproj, picture
 from support.contract import ChatContract, ask
+from support.hot import hot
 from support.together import events_together, text_of
 
 from edgeserve.engine import ModelSpec
@@ -61,11 +62,8 @@ def spec_of(files: Mapping[str, Path], **options: object) -> ModelSpec:
 
 @pytest.fixture(scope="module")
 def engine(files: Mapping[str, Path]) -> Iterator[LlamaVision]:
-    engine = LlamaVision(spec_of(files))
-    engine.open()
-    engine.heat()
-    yield engine
-    engine.close()
+    with hot(LlamaVision(spec_of(files))) as engine:
+        yield engine
 
 
 def test_a_damaged_projector_offers_nothing_and_fails_when_it_is_opened(
@@ -209,11 +207,8 @@ class AtEnd(LlamaVision):
 
 @pytest.fixture(scope="module")
 def at_end(files: Mapping[str, Path]) -> Iterator[LlamaVision]:
-    engine = AtEnd(spec_of(files, context=1024, parallel=4))
-    engine.open()
-    engine.heat()
-    yield engine
-    engine.close()
+    with hot(AtEnd(spec_of(files, context=1024, parallel=4))) as engine:
+        yield engine
 
 
 COUNT = ask("Count from one to twenty.", max_tokens=24, sampling=Sampling(temperature=0.0))

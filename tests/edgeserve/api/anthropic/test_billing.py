@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 
 from support.cases import each
@@ -29,20 +28,17 @@ def test_only_the_line_goes(text: str, left: str) -> None:
     assert without(text) == left
 
 
-def test_a_hostile_line_takes_no_time() -> None:
-    began = time.process_time()
-    without("x-anthropic-billing-header:" + " a=b" * 250_000)
-    without("x-anthropic-billing-header:" + "a=;" * 300_000)
-    without("x-anthropic-billing-header:" + " " * 1_000_000)
-    assert time.process_time() - began < 0.5
+HEAD = "x-anthropic-billing-header:"
 
 
-def test_a_hostile_line_takes_no_memory() -> None:
+@each("text", [HEAD + one for one in (" a=b" * 250_000, "a=;" * 300_000, "a" * 1_000_000 + "=b;", " " * 1_000_000)])
+def test_a_hostile_line_takes_no_memory(text: str) -> None:
     """The search kept 200 bytes for each field of the line: 16 MB of them took 1.2 GB, and the event loop 3 s."""
-    text = "x-anthropic-billing-header:" + "a=;" * 100_000
     tracemalloc.start()
     try:
-        assert len(text) - LONGEST <= len(without(text)) < len(text)
-        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+        left = without(text)
+        assert tracemalloc.get_traced_memory()[1] < len(text) + 1_000_000
     finally:
         tracemalloc.stop()
+    assert text.endswith(left)
+    assert len(text) - LONGEST <= len(left) < len(text)

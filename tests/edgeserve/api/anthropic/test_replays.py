@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.replays import holds
 from support.server import Running, fake_pool, serving
 
 STEPS = json.loads((Path(__file__).parent / "replays" / "claude_code.json").read_text(encoding="utf-8"))
@@ -33,15 +34,6 @@ def loopback() -> Iterator[Running]:
     with serving(fake_pool(("llm", "vision"))) as running:
         running.pool.stand_ins = True
         yield running
-
-
-def holds(found: Any, wanted: Any) -> bool:
-    """Whether ``found`` has all that ``wanted`` has."""
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(key in found and holds(found[key], one) for key, one in wanted.items())
-    if isinstance(wanted, list):
-        return isinstance(found, list) and len(found) == len(wanted) and all(map(holds, found, wanted))
-    return bool(found == wanted)
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step["about"])

@@ -8,17 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
-from support.replays import holds
-
-FOLDER = Path(__file__).parent / "replays"
-STEPS = [
-    pytest.param(step, id=f"{path.stem}: {step['about']}")
-    for path in sorted(FOLDER.glob("*.json"))
-    for step in json.loads(path.read_text(encoding="utf-8"))
-]
+from support.replays import holds, steps
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", steps(Path(__file__).parent / "replays"))
 def test_a_request_is_answered_as_its_client_reads_it(client: httpx.Client, step: dict[str, Any]) -> None:
     body = json.dumps(step["body"]) if "body" in step else None
     answer = client.request(step["method"], step["path"], content=body)

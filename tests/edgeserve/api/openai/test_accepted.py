@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import openai
 import pytest
 from openai import OpenAI
 from openai.types import completion_create_params, embedding_create_params
 from openai.types.chat import completion_create_params as chat_create_params
 from support.cases import each
-from support.server import Running
 
 from edgeserve.api.openai.accepted import Accepted, Unavailable
 from edgeserve.api.openai.chat import ChatCompletion
@@ -19,12 +16,6 @@ from edgeserve.api.openai.embeddings import Embedding
 
 UNAVAILABLE = [name for name, one in Accepted.FIELDS.items() if isinstance(one, Unavailable)]
 HELLO = [{"role": "user", "content": "hello there friend"}]
-
-
-@pytest.fixture(scope="module")
-def ai(running: Running) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
 
 
 def test_no_parameter_of_the_client_is_unknown() -> None:

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import openai
 import pytest
 from openai import OpenAI
 from support.cases import each
-from support.server import Running
-
-
-@pytest.fixture(scope="module")
-def ai(running: Running) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
 
 
 @pytest.mark.parametrize(

@@ -28,12 +28,6 @@ TONE = wav([0.5] * 24_000)
 HELLO = [{"role": "user", "content": "hello there friend"}]
 
 
-@pytest.fixture(scope="module")
-def ai(running: Running) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
-
-
 def test_chat(ai: OpenAI) -> None:
     answer = ai.chat.completions.create(model="fake-llm", messages=HELLO)
     assert answer.choices[0].message.content == "hello there friend"

@@ -7,14 +7,13 @@ import json
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import openai
 import pytest
 from openai import OpenAI
 from support.cases import each
-from support.server import Running
 
 from edgeserve.api.llama_server.answer import Answer, Asked
 from edgeserve.api.openai.chat import ChatChoice, Style
@@ -25,12 +24,6 @@ from edgeserve.api.timings import Timings
 from edgeserve.messages import Candidate, ChatRequest, FinishEvent, TokenEvent, TokenLogprob
 
 HELLO = [{"role": "user", "content": "hello there friend"}]
-
-
-@pytest.fixture(scope="module")
-def ai(running: Running) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
 
 
 def test_chat(ai: OpenAI) -> None:

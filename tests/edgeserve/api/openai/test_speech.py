@@ -7,8 +7,6 @@ import base64
 import contextlib
 import json
 import struct
-import threading
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -16,8 +14,8 @@ import httpx
 import openai
 import pytest
 from openai import OpenAI
-from support.gates import engine_of
-from support.server import Running, fake_pool, serving, until
+from support.gates import HeldAnswer, engine_of
+from support.server import fake_pool, serving, until
 from support.speech import decoded, likeness
 
 from edgeserve.api.openai import speech
@@ -36,12 +34,6 @@ MEDIA_TYPES = {
     "wav": "audio/wav",
     "pcm": "audio/pcm",
 }
-
-
-@pytest.fixture(scope="module")
-def ai(running: Running) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
 
 
 def said(ai: OpenAI, **settings: Any) -> bytes:
@@ -108,19 +100,11 @@ def test_events(ai: OpenAI, name: str) -> None:
 def test_sound_leaves_while_more_is_made_and_a_client_that_leaves_ends_it(name: str) -> None:
     """The first sentence comes while the second is held up. Then the client leaves: no third one begins."""
     sentence = "one two three four five."
-    begun, go = [0], threading.Event()
-    with serving(fake_pool(["tts"])) as running, contextlib.ExitStack() as held:
+    with serving(fake_pool(["tts"])) as running, contextlib.ExitStack() as stack:
         wav = running.client.post("/v1/tts/synthesize", json={"text": sentence}).content
         size = len(FORMS[name].encoder(24_000).add(wav[44:]))
         gate = running.pool.gates["tts"]
-        engine: Any = engine_of(gate)
-
-        def work() -> None:
-            begun[0] += 1
-            assert begun[0] < 2 or go.wait(30)
-
-        engine.on_work = work
-        held.callback(go.set)
+        held = stack.enter_context(HeldAnswer(gate))
         body = {"input": sentence * 600, "response_format": name, "stream_format": "audio"}
         with running.client.stream("POST", "/v1/audio/speech", json=body) as answer:
             chunks, file = answer.iter_bytes(), b""  # chunks kept: closing it would close the connection
@@ -129,12 +113,12 @@ def test_sound_leaves_while_more_is_made_and_a_client_that_leaves_ends_it(name: 
             heard, rate = decoded(file, name)
             assert len(heard) / rate > 0.25
             assert gate.leases == 1
-            until(lambda: begun[0] == 2)
+            until(lambda: held.begun == 2)
         until(lambda: all(work.cancel.is_set() for work in gate.work))
-        assert begun[0] == 2
-        go.set()
+        assert held.begun == 2
+        held.go.set()
         assert running.client.post("/v1/tts/synthesize", json={"text": "next"}).status_code == 200
-        assert begun[0] == 3
+        assert held.begun == 3
 
 
 @pytest.mark.parametrize(

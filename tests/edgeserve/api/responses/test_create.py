@@ -12,7 +12,7 @@ import openai
 import pytest
 from openai import OpenAI
 from pydantic import BaseModel
-from support.server import Running, fake_pool, serving
+from support.server import fake_pool, serving
 
 from edgeserve.api import fragments
 from edgeserve.api.fragments import Fragment
@@ -22,12 +22,6 @@ from edgeserve.api.responses.store import Owner, ResponseStore
 ADD: Any = {"type": "function", "name": "add", "description": "Adds", "parameters": {"type": "object"}, "strict": False}
 CLOCK: Any = {"type": "function", "name": "clock"}
 SEARCH: Any = {"type": "web_search"}
-
-
-@pytest.fixture(scope="module")
-def ai(running: Running) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
 
 
 def respond(client: httpx.Client, given: Any, **body: Any) -> Any:

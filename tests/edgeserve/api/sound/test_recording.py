@@ -11,7 +11,7 @@ import httpx
 import numpy
 import pytest
 from support import bombs
-from support.gates import engine_of
+from support.gates import HeldAnswer
 from support.raw import dialled
 from support.server import fake_pool, serving, until
 from support.sounds import FORMS, Form, encoded, melody
@@ -159,27 +159,19 @@ def test_a_small_file_of_hours_meets_the_limit() -> None:
 @pytest.mark.slow
 def test_a_client_that_leaves_ends_a_long_transcription() -> None:
     """The first segment comes while the second is held up. Then the client leaves: no third one begins."""
-    begun, go = [0], threading.Event()
     long = encoded(numpy.full(8000 * 600, 0.5, numpy.float32), Form("flac", "flac", 8000))
-    with serving(fake_pool(["asr"])) as running, contextlib.ExitStack() as held:
+    with serving(fake_pool(["asr"])) as running, contextlib.ExitStack() as stack:
         short = {"audio": ("said", made("wav", 1.0))}
         assert running.client.post("/v1/transcribe/file", files=short).json()["text"] == "1"
         gate = running.pool.gates["asr"]
-        engine: Any = engine_of(gate)
-
-        def work() -> None:
-            begun[0] += 1
-            assert begun[0] < 2 or go.wait(30)
-
-        engine.on_work = work
-        held.callback(go.set)
+        held = stack.enter_context(HeldAnswer(gate))
         asked = {"data": {"model": "fake-asr", "stream": "true"}, "files": {"file": ("said", long)}}
         with running.client.stream("POST", "/v1/audio/transcriptions", **asked) as answer:
             lines = answer.iter_lines()  # kept: closing it would close the connection
             assert json.loads(next(lines).removeprefix("data: "))["delta"] == "1"
-            until(lambda: begun[0] == 2)
+            until(lambda: held.begun == 2)
             assert gate.leases == 1
         until(lambda: all(work.cancel.is_set() for work in gate.work))
-        go.set()
+        held.go.set()
         assert running.client.post("/v1/transcribe/file", files=short).json()["text"] == "1"
-        assert begun[0] == 3, "two of the long one, one of the short one"
+        assert held.begun == 3, "two of the long one, one of the short one"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -61,12 +62,15 @@ def test_large_constants_lie_on_pages_of_the_data_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.models
-def test_the_graphs_are_valid_and_the_configuration_is_complete(pulled: Pulled) -> None:
+def test_the_graphs_are_valid_and_the_configuration_is_complete(pulled: Pulled, tmp_path: Path) -> None:
     files = pulled("whisper-tiny.en")
     onnx = graph.load_onnx()
+    # Copies: the checker refuses a file with a second hard link, and a user's store may have some.
+    for path in files["encoder"].parent.glob("*.onnx*"):
+        shutil.copy(path, tmp_path)
     for name in whisper.PARTS:
-        onnx.checker.check_model(str(files[name]))
-        onnx.checker.check_model(str(files[name + whisper.INT8]))
+        onnx.checker.check_model(str(tmp_path / files[name].name))
+        onnx.checker.check_model(str(tmp_path / files[name + whisper.INT8].name))
     config = json.loads(files["config"].read_text(encoding="utf-8"))
     assert (config["mel_bins"], config["vocabulary_size"], config["decoder_layers"]) == (80, 51864, 4)
 
