@@ -9,6 +9,7 @@ no more than its share (docs/decisions/0008-prefix-cache-salts.md).
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -170,6 +171,22 @@ class PrefixCache(StateCache[SavedState]):
     def disk(self) -> Disk | None:
         return self._disk
 
+    @property
+    def held(self) -> int:
+        """Bytes of states in memory, those that wait for the disk too. Any thread may ask."""
+        waiting = self._disk.waiting if self._disk is not None else ()
+        return sum(one.size for one in {*tuple(self._states), *waiting})
+
+    def give_back(self, amount: int) -> None:
+        """Free so many bytes of ``held``. Blocks for the disk until the states are written."""
+        kept = max(0, self.held - amount)
+        with self.settled():
+            self.shrink(kept)
+
+    def settled(self) -> contextlib.AbstractContextManager[None]:
+        """Within it, no state waits for the disk: each is written when it leaves memory."""
+        return self._disk.settled() if self._disk is not None else contextlib.nullcontext()
+
     def forget(self, tokens: Sequence[int], salt: str) -> None:
         """Drop the states that ``tokens`` cover, in memory and on disk."""
         self._drop_covered(tokens, salt)
@@ -199,7 +216,7 @@ class PrefixCache(StateCache[SavedState]):
         """Drop a state that ``best`` found, and that llama.cpp does not take."""
         if isinstance(state, SavedState):
             self.drop(state)
-        elif self._disk is not None:
+        if self._disk is not None:
             self._disk.drop(state)
 
     def put(self, state: SavedState) -> bool:
@@ -215,7 +232,7 @@ class PrefixCache(StateCache[SavedState]):
 
 
 class Disk(Protocol):
-    """Saved states in files (engines/llama/states.py)."""
+    """Saved states in files (engines/llama/states.py), and those that wait to be written (state_writer.py)."""
 
     @property
     def limit(self) -> int: ...
@@ -224,6 +241,11 @@ class Disk(Protocol):
     def limits_writes(self) -> bool:
         """Whether it takes so few bytes an hour that evictions for the sake of copies do not wear it out."""
         ...
+
+    @property
+    def waiting(self) -> Sequence[SavedState]: ...
+
+    def settled(self) -> contextlib.AbstractContextManager[None]: ...
 
     def longest(self, tokens: Sequence[int], salt: str) -> tuple[State | None, int]: ...
 

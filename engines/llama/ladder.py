@@ -125,7 +125,7 @@ class LlamaLadder:
         self._saved.limit = 0  # so that every state goes on to disk, where that is configured
         if self._batch is not None:
             self._batch.save()
-        self._saved.shrink(0)
+        self._saved.give_back(self._saved.held)
         self._cool()
         if self._model is not None:
             self._template = None
@@ -164,13 +164,14 @@ class LlamaLadder:
         return self._shape
 
     def _make_cache(self, model: MappedModel) -> PrefixCache:
-        options, whole, folder, disk = self.options, not model.cuttable, self._states_folder, None
+        whole, folder, disk = not model.cuttable, self._states_folder, None
         if folder is not None:
-            from edgeserve.engines.llama.states import StateFiles, states_key  # most servers keep none
+            from edgeserve.engines.llama import state_writer, states  # most servers keep none
 
-            disk = StateFiles(folder, states_key(model.path, options), whole=whole)
+            key = states.states_key(model.path, self.options)
+            disk = state_writer.StateWriter(states.StateFiles(folder, key, whole=whole))
             log.info("%s: conversations are kept in %s, in clear", self.spec.name, folder.path)
-        return PrefixCache(options.prefix_cache_mb << 20, whole=whole, disk=disk)
+        return PrefixCache(self.options.prefix_cache_mb << 20, whole=whole, disk=disk)
 
     def _make_batch(self, weights: MappedModel) -> Batch:
         """The slots of a new context, with the draft model where there is one. Raises EngineFailure."""
@@ -213,10 +214,8 @@ class LlamaLadder:
             draft_file.check(self.spec.files[draft_file.ROLE], self.spec.files["model"])
 
     def _acquire(self, *, repack: bool) -> MappedModel:
-        paths = adapters.paths_of(self.spec)
-        return llama_model.acquire(
-            self.spec.files["model"], self.spec.device, self.options, repack=repack, adapters=paths
-        )
+        path, paths = self.spec.files["model"], adapters.paths_of(self.spec)
+        return llama_model.acquire(path, self.spec.device, self.options, repack=repack, adapters=paths)
 
     def _make_adapted_context(self, model: MappedModel) -> Context:
         """A context of a model whose adapters are held. Raises EngineFailure, and holds none then."""
@@ -249,7 +248,7 @@ class LlamaLadder:
         span = self._span
         optional = span.savable(DEFAULT_CONTEXT) if not self._configured.context else 0
         return {
-            "prefix_cache": self._saved.size,
+            "prefix_cache": self._saved.held,
             "reordered": self._copied,
             "copy": self._copy if self.rung is Rung.HOT else 0,
             "draft": self._drafting,
@@ -259,7 +258,7 @@ class LlamaLadder:
 
     def shed(self, kind: str, amount: int) -> None:
         if kind == "prefix_cache":
-            self._saved.shrink(max(0, self._saved.size - amount))
+            self._saved.give_back(amount)
             if self.rung is Rung.HOT:  # otherwise copies took none of that memory, or the engine has long been idle
                 self._saved.stop_copies()
             heap.trim()

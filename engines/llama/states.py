@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import struct
+import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -60,7 +61,7 @@ class StateFiles(StateIndex[StoredState]):
     """States of at least ``worth`` tokens in ``folder``. The first write makes the folder.
 
     ``key``: see ``states_key``. Methods block for the disk; an error of the disk costs the state, and never raises. One
-    thread calls them; another one may call ``keep`` and ``kept`` meanwhile.
+    thread reads, another one may write meanwhile, and any thread may call ``keep`` and ``kept``.
     """
 
     def __init__(self, folder: StatesFolder, key: bytes, *, whole: bool = False, worth: int = WORTH_STORING) -> None:
@@ -69,6 +70,8 @@ class StateFiles(StateIndex[StoredState]):
         self._key = key
         self._worth = worth
         self._indexed = self._refused = False
+        self._lock = threading.RLock()
+        """Guards the index. No state is read or written under it."""
 
     @property
     def limit(self) -> int:
@@ -79,8 +82,9 @@ class StateFiles(StateIndex[StoredState]):
         return self._folder.limits_writes
 
     def longest(self, tokens: Sequence[int], salt: str = "") -> tuple[StoredState | None, int]:
-        self._index()
-        return super().longest(tokens, self._hashed(salt).hex())
+        with self._lock:
+            self._index()
+            return super().longest(tokens, self._hashed(salt).hex())
 
     def read(self, state: StoredState) -> bytearray | None:
         """The data of a state, marked as used. None when the file is gone or broken; the state is dropped then."""
@@ -88,14 +92,15 @@ class StateFiles(StateIndex[StoredState]):
             with state.path.open("rb") as file:
                 data = _data(file, state.size)
                 _stamp(file)
-        except FileNotFoundError:  # another process needed the room
-            self._drop(state)
+        except FileNotFoundError:  # another thread or process needed the room
+            self.drop(state)
             return None
         except (OSError, ValueError, struct.error, MemoryError) as error:
             log.warning("%s cannot be read (%s); removed", state.path, error)
-            self._drop(state)
+            self.drop(state)
             return None
-        super().touch(state)
+        with self._lock:
+            super().touch(state)
         return data
 
     def touch(self, state: StoredState) -> bool:
@@ -103,9 +108,14 @@ class StateFiles(StateIndex[StoredState]):
             with state.path.open("rb") as file:
                 _stamp(file)
         except OSError:
-            self._drop(state)
+            self.drop(state)
             return False
-        return super().touch(state)
+        with self._lock:
+            return super().touch(state)
+
+    def drop(self, state: StoredState) -> None:
+        with self._lock:
+            super().drop(state)
 
     def write(self, state: SavedState) -> bool:
         """Keep a state. False when it is too short, when there is no room, or when the disk refuses."""
@@ -119,16 +129,18 @@ class StateFiles(StateIndex[StoredState]):
         name = f"{owner_of(state.salt)}-{rest}{SUFFIX}"
         stored = self._store(name, salt, tokens, state)
         if stored:
-            self._drop_covered(state.tokens, salt.hex())
             size = HEAD.size + tokens.itemsize * len(tokens) + state.size
-            self._append(StoredState(self._folder.path / name, tokens, size, salt.hex()))
+            with self._lock:
+                self._drop_covered(state.tokens, salt.hex())
+                self._append(StoredState(self._folder.path / name, tokens, size, salt.hex()))
         self._forget_evicted()
         return stored
 
     def forget(self, tokens: Sequence[int], salt: str) -> None:
         """Drop the states that ``tokens`` cover."""
-        self._index()
-        self._drop_covered(tokens, self._hashed(salt).hex())
+        with self._lock:
+            self._index()
+            self._drop_covered(tokens, self._hashed(salt).hex())
 
     # States that somebody names, which only other named ones push out
 
@@ -191,8 +203,9 @@ class StateFiles(StateIndex[StoredState]):
     def _forget_evicted(self) -> None:
         """Forget states whose files the bound has cost, here or in another process."""
         there = {one.path for one in self._folder.files()}
-        for state in [one for one in self._states if one.path not in there]:
-            super()._drop(state)
+        with self._lock:
+            for state in [one for one in self._states if one.path not in there]:
+                super()._drop(state)
 
     # The index
 

@@ -46,9 +46,10 @@ class Swapper:
                 left -= len(other.tokens)
 
     def save(self) -> None:
-        """Save every slot worth saving, the latest last, so that it stays longest."""
-        for slot in sorted(self._slots, key=lambda one: one.used):
-            self.save_slot(slot)
+        """Save every slot worth saving, the latest last, so that it stays longest. Blocks for the disk."""
+        with self._saved.settled():
+            for slot in sorted(self._slots, key=lambda one: one.used):
+                self.save_slot(slot)
 
     def make_room(self, cells: int) -> bool:
         """Evict idle slots until ``cells`` are free. False when the busy slots leave too few."""

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgeserve.engines.llama.batch import Batch
-from edgeserve.engines.llama.cache import PrefixCache
+from edgeserve.engines.llama.cache import Disk, PrefixCache
 from edgeserve.engines.llama.context import Item
 from edgeserve.engines.llama.drafts import Drafts
 from edgeserve.engines.llama.options import BATCH
 from edgeserve.engines.llama.slot import Slot
-from edgeserve.engines.llama.states import StateFiles
 from edgeserve.errors import EngineFailure
 
 
@@ -85,7 +84,7 @@ def batch_of(
     *,
     cuttable: bool = True,
     whole: bool | None = None,
-    disk: StateFiles | None = None,
+    disk: Disk | None = None,
     drafts: Drafts | None = None,
 ) -> tuple[Batch, CountingContext]:
     """``whole``: states serve whole prompts only, mostly because the context cannot cut either."""

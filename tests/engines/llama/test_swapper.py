@@ -11,6 +11,7 @@ from support.counting import batch_of, decode, prompt, talk
 from support.examples import examples
 
 from edgeserve.engines.llama.state_index import shared
+from edgeserve.engines.llama.state_writer import StateWriter
 from edgeserve.engines.llama.states import StateFiles
 from edgeserve.engines.llama.states_folder import StatesFolder
 
@@ -18,7 +19,7 @@ from edgeserve.engines.llama.states_folder import StatesFolder
 @pytest.mark.parametrize("slots", [2, 3, 4, 8])
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_more_conversations_than_the_context_holds_all_come_back(tmp_path: Path, slots: int, on_disk: bool) -> None:
-    disk = StateFiles(StatesFolder(tmp_path, "llm", 1 << 20), bytes(32)) if on_disk else None
+    disk = StateWriter(StateFiles(StatesFolder(tmp_path, "llm", 1 << 20), bytes(32))) if on_disk else None
     batch, _ = batch_of(size=2048, slots=slots, limit=600 if on_disk else 10_000, disk=disk)
     talks = [prompt(seed, 585) for seed in range(7)]
     for tokens in talks:
@@ -32,7 +33,7 @@ def test_more_conversations_than_the_context_holds_all_come_back(tmp_path: Path,
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_a_state_that_llama_refuses_is_asked_for_once(tmp_path: Path, on_disk: bool) -> None:
     """Such as one of another kind of device. Idle conversations leave the context for it, so it must not come again."""
-    disk = StateFiles(StatesFolder(tmp_path, "llm", 1 << 20), bytes(32)) if on_disk else None
+    disk = StateWriter(StateFiles(StatesFolder(tmp_path, "llm", 1 << 20), bytes(32))) if on_disk else None
     batch, context = batch_of(slots=2, limit=0 if on_disk else 1000, disk=disk)
     talk(batch, prompt(1, 300))
     batch.save()
