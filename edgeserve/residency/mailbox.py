@@ -89,7 +89,7 @@ class Mailbox:
         self._items: deque[tuple[int, Event | Done, int]] = deque()
         self._arrived = asyncio.Event()
         self._held = 0
-        self._full = self._closed = False
+        self._full = self._closed = self._asleep = False
 
     def put(self, number: int, item: Event | Done) -> None:
         """Add an item. A closed mailbox drops it. Any thread; never waits."""
@@ -100,7 +100,9 @@ class Mailbox:
             self._items.append((number, item, size))
             self._held += size
             self._deliveries.add(size)
-        wakes.wake(self._loop, self._arrived.set)
+            asleep, self._asleep = self._asleep, False
+        if asleep:  # a reader behind its engine finds the item by itself
+            wakes.wake(self._loop, self._arrived.set)
 
     def room(self) -> bool:
         """True when the answer may go on. Any thread.
@@ -116,7 +118,9 @@ class Mailbox:
         """The next item, with the number of its request. One reader."""
         while not self._items:
             self._arrived.clear()
-            if not self._items:
+            with self._lock:
+                asleep = self._asleep = not self._items
+            if asleep:
                 await self._arrived.wait()
         with self._lock:
             number, item, size = self._items.popleft()

@@ -124,6 +124,55 @@ def test_many_slow_readers_get_less_each_and_all_together_are_bounded() -> None:
     within(test)
 
 
+def test_no_item_is_overslept() -> None:
+    """The engine's thread puts them in at any moment: before the reader waits, as it begins to, and while it waits."""
+    count = 20_000
+
+    def fill(box: Mailbox) -> None:
+        for number in range(count):
+            box.put(number, FinishEvent("stop", 1, 1))
+
+    async def test() -> None:
+        box = Mailbox(Deliveries())
+        filled = asyncio.create_task(asyncio.to_thread(fill, box))
+        async with asyncio.timeout(60):
+            for number in range(count):
+                assert (await box.get())[0] == number
+            await filled
+
+    within(test)
+
+
+def test_an_item_that_comes_as_its_reader_begins_to_wait_is_not_overslept() -> None:
+    async def test() -> None:
+        box = Mailbox(Deliveries())
+
+        class Late(asyncio.Event):
+            def clear(self) -> None:
+                super().clear()
+                box.put(7, FinishEvent("stop", 1, 1))
+
+        box._arrived = Late()
+        async with asyncio.timeout(60):
+            assert (await box.get())[0] == 7
+
+    within(test)
+
+
+def test_a_reader_that_gave_up_once_is_woken_again() -> None:
+    async def test() -> None:
+        box = Mailbox(Deliveries())
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(box.get(), 0.001)
+        for number in range(2):
+            reading = asyncio.create_task(box.get())
+            await asyncio.sleep(0)
+            box.put(number, FinishEvent("stop", 1, 1))
+            assert (await asyncio.wait_for(reading, 60))[0] == number
+
+    within(test)
+
+
 def test_what_comes_after_the_end_is_dropped() -> None:
     async def test() -> None:
         deliveries = Deliveries()

@@ -67,15 +67,19 @@ def test_a_closed_loop_is_passed_over() -> None:
     wakes.wake(loop, lambda: None)
 
 
-def test_a_mailbox_takes_part() -> None:
+def test_a_mailbox_takes_part_while_its_reader_waits() -> None:
     async def test() -> None:
         box, loop = Mailbox(Deliveries()), CountingLoop()
         box._loop = loop  # type: ignore[assignment]
+        first = asyncio.create_task(box.get())
+        await asyncio.sleep(0)  # it waits
         with wakes.held():
             for number in range(3):
                 box.put(number, TokenEvent("x"))
-        assert loop.asked == 1
-        assert [(await box.get())[0] for _ in range(3)] == [0, 1, 2]
+            assert loop.asked == 0
+        box.put(3, TokenEvent("x"))
+        assert loop.asked == 1, "a reader that is behind finds the others without a call"
+        assert [(await one)[0] for one in (first, box.get(), box.get(), box.get())] == [0, 1, 2, 3]
 
     asyncio.run(test())
 
