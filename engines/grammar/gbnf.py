@@ -6,11 +6,11 @@ the rules instead. Supported: literals, sets of characters, ".", names, groups, 
 
 from __future__ import annotations
 
-import functools
 import re
 
 from edgeserve.dataclass import dataclass
 from edgeserve.engines.grammar.chars import joined, without
+from edgeserve.engines.grammar.kept import keeping
 from edgeserve.engines.grammar.left import check_left
 from edgeserve.engines.grammar.rules import Unsayable
 from edgeserve.errors import InvalidRequest
@@ -20,6 +20,8 @@ MAX_ELEMENTS = 50_000
 """Elements of all rules together, repeats written out."""
 MAX_NESTING = 64
 """Groups in groups."""
+KEPT = 4_000
+"""Elements of a grammar that is kept for the next requests, half a megabyte. One of 50,000 takes 4 MB."""
 LAST = 0x10FFFF
 """The last character of Unicode."""
 Chars = tuple[tuple[int, int], ...]
@@ -49,7 +51,13 @@ class Gbnf:
     root: int
 
 
-@functools.lru_cache(maxsize=16)
+def _size(grammar: Gbnf, text: str) -> int:
+    """Elements, ends of sequences and ranges of characters. A comment is as large as the elements of its length."""
+    elements = (one for rule in grammar.rules for sequence in rule for one in (*sequence, 0))
+    return sum(1 if isinstance(one, int) else len(one) for one in elements) + len(text) // 16
+
+
+@keeping(count=16, most=KEPT, size=_size)
 def parsed(text: str) -> Gbnf:
     """The grammar. Raises InvalidRequest naming the line."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterator, Sequence
 
@@ -10,6 +9,7 @@ from edgeserve.dataclass import dataclass
 from edgeserve.engines.grammar import gbnf, limits
 from edgeserve.engines.grammar.free import text_unless_object, text_until
 from edgeserve.engines.grammar.gbnf import Gbnf
+from edgeserve.engines.grammar.kept import keeping
 from edgeserve.engines.grammar.rules import Rules, Unsayable, either, literal, one_of_texts
 from edgeserve.engines.llama.tools import CallForm
 from edgeserve.engines.thinking import CLOSE, OPEN
@@ -20,7 +20,8 @@ MAX_CALLS = 8
 """Calls in one answer at most."""
 NAME = literal('"name"')
 KEPT = 100_000
-"""Characters of schemas whose grammar is kept for the next requests. Larger ones would stay with it: 32 times 16 MB."""
+"""Characters of a grammar that is kept for the next requests, with its schemas. Larger ones would stay: 32 times 8 MB
+of schemas, and 2 MB of a grammar."""
 
 
 Written = str | Gbnf
@@ -70,16 +71,20 @@ def grammar(request: ChatRequest, form: CallForm, *, thinks: bool = False) -> Gr
     if request.grammar is not None and not choice.required:
         return Grammar(gbnf.parsed(request.grammar))
     tools = tuple(Tool(one.name, parameters=one.parameters, strict=one.strict) for one in request.tools)
-    kept = len(shape) + sum(len(one.parameters) for one in tools) <= KEPT
-    make = _grammar if kept else _grammar.__wrapped__
     if tools and (choice.required or not shape.free):
-        return make(FREE if choice.required else shape, tools, choice, form)
+        return _grammar(FREE if choice.required else shape, tools, choice, form)
     if tools:
-        return (_optional if kept else _optional.__wrapped__)(tools, choice.parallel, form, thinks)
-    return None if shape.free else make(shape, (), choice, form)
+        return _optional(tools, choice.parallel, form, thinks)
+    return None if shape.free else _grammar(shape, (), choice, form)
 
 
-@functools.lru_cache(maxsize=16)
+def _characters(made: Grammar | None, tools: Sequence[Tool]) -> int:
+    """Characters of a grammar and of the tools that it is made from."""
+    rules = made.rules if made is not None and isinstance(made.rules, str) else ""
+    return len(rules) + sum(len(one.parameters) for one in tools)
+
+
+@keeping(count=16, most=KEPT, size=lambda made, shape, tools, *_: len(shape) + _characters(made, tools))
 def _grammar(shape: Shape, tools: Sequence[Tool], choice: ToolChoice, form: CallForm) -> Grammar:
     field = "tools" if shape.free else "response_format"
     rules, loosened = Rules(), list[str]()
@@ -142,7 +147,7 @@ def _call(rules: Rules, tool: Tool, index: int, form: CallForm, loosened: list[s
     return rules.add(f'{literal(head)} {arguments} "}}"')
 
 
-@functools.lru_cache(maxsize=16)
+@keeping(count=16, most=KEPT, size=lambda made, tools, *_: _characters(made, tools))
 def _optional(tools: Sequence[Tool], several: bool, form: CallForm, thinks: bool) -> Grammar | None:
     """Free text that may end in calls; None when the grammar would be too large.
 
