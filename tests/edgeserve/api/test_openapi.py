@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 from jsonschema.validators import extend
 from starlette.routing import Route
+from support.bodies import BODIES, TALK
 from support.cases import each
 from support.server import Running, fake_pool, serving
 from support.sounds import FORMS, encoded, melody
@@ -33,49 +34,7 @@ from edgeserve.errors import EdgeserveError
 from edgeserve.jobs import JOBS
 
 LIMITS = Limits(unknown_fields="refuse")
-TALK = [{"role": "user", "content": "hello"}]
 TOOLS = [{"type": "function", "function": {"name": "1"}}]
-BASE: dict[str, dict[str, Any]] = {
-    "Chat": {"prompt": "hello"},
-    "Soap": {"transcript": "hello"},
-    "Summarize": {"text": "hello"},
-    "Image": {},
-    "Recording": {},
-    "Live": {},
-    "Speak": {"text": "hello"},
-    "ChatCompletion": {"messages": TALK},
-    "RawCompletion": {"prompt": "hello"},
-    "Embedding": {"input": "hello"},
-    "Rerank": {"query": "hello", "documents": ["hello"]},
-    "Score": {"text_1": "hello", "text_2": "hello"},
-    "Transcription": {},
-    "Translation": {},
-    "Speech": {"input": "hello"},
-    "Preload": {"engines": ["asr"]},
-    "PullOrder": {"model": "hibari"},
-    "Load": {"model": "asr"},
-    "Unload": {"model": "asr"},
-    "SettingsPatch": {},
-    "RouterModel": {"model": "asr"},
-    "SlotFile": {"filename": "a.bin"},
-    "ResponseRequest": {"input": "hello"},
-    "ResponseTokens": {"input": "hello"},
-    "AnthropicMessages": {"messages": TALK, "max_tokens": 8},
-    "AnthropicCount": {"messages": TALK},
-    "Completing": {"prompt": "hello"},
-    "Infilling": {"input_prefix": "hello", "input_suffix": "world"},
-    "Tokenize": {},
-    "Detokenize": {"tokens": [104]},
-    "ApplyTemplate": {"messages": TALK},
-    "OllamaChat": {"messages": TALK},
-    "OllamaGenerate": {"prompt": "hello"},
-    "OllamaEmbed": {"input": "hello"},
-    "OllamaEmbeddings": {"prompt": "hello"},
-    "OllamaPull": {"model": "llm"},
-    "OllamaDelete": {"model": "llm"},
-    "Shown": {"model": "llm"},
-}
-"""Bodies that the server answers, by the name of the record."""
 VOICE = base64.b64encode(wav([bytes.fromhex("0020") * 16_000], 16_000)).decode()
 """A second of sound with a voice, as the fakes tell voices apart."""
 BESIDE: dict[str, dict[str, Any]] = {
@@ -242,7 +201,7 @@ def agree(record: type[Record], name: str) -> None:
     seen = set()
     for value in fitting(record, schema, distinct(candidates(schema))):
         beside = {key: one for key, one in needs(record, name).items() if key in record.FIELDS and value is not None}
-        fields = BASE[record.__name__] | beside | {name: value}
+        fields = BODIES[record.__name__] | beside | {name: value}
         valid = validator.is_valid(fields | file)
         seen.add(valid)
         error = refusal(record, fields)
@@ -345,7 +304,7 @@ ROUTES = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("path", "record"), ROUTES, ids=label)
 def test_a_route_takes_every_documented_field(running: Running, document: Any, path: str, record: type[Record]) -> None:
-    base = BASE[record.__name__]
+    base = BODIES[record.__name__]
     assert ask(running.client, path, record, base).status_code == 200
     properties = document["components"]["schemas"][record.__name__]["properties"]
     assert set(properties) == set(record.FIELDS)
@@ -369,7 +328,7 @@ def test_a_route_refuses_every_other_value(running: Running, document: Any, path
         for wrong in (
             one for one in fitting(record, schema, distinct(candidates(schema))) if not validator.is_valid(one)
         ):
-            answer = ask(running.client, path, record, BASE[record.__name__] | {name: wrong})
+            answer = ask(running.client, path, record, BODIES[record.__name__] | {name: wrong})
             missing = answer.status_code == 404 and path == "/memory/preload"
             assert answer.status_code == 400 or missing, (name, wrong, answer.text)
             assert named(answer).startswith(name), (name, wrong, answer.text)
@@ -383,7 +342,7 @@ def named(answer: httpx.Response) -> str:
 
 
 def undeclared(running: Running, path: str, record: type[Record]) -> httpx.Response:
-    return ask(running.client, path, record, BASE[record.__name__] | {"colour": "red"})
+    return ask(running.client, path, record, BODIES[record.__name__] | {"colour": "red"})
 
 
 def refused(answer: httpx.Response) -> bool:
@@ -461,7 +420,7 @@ FORMATS: dict[str, list[dict[str, Any]]] = {
 def test_every_media_type_of_a_success_is_documented(
     running: Running, document: Any, path: str, record: type[Record]
 ) -> None:
-    answers = [ask(running.client, path, record, BASE[record.__name__] | one) for one in FORMATS.get(path, [{}])]
+    answers = [ask(running.client, path, record, BODIES[record.__name__] | one) for one in FORMATS.get(path, [{}])]
     assert {one.status_code for one in answers} == {200}
     seen = {one.headers["content-type"].partition(";")[0] for one in answers}
     assert seen == set(document["paths"][path]["post"]["responses"]["200"]["content"])
@@ -475,7 +434,7 @@ def test_links_lead_from_an_answer_to_the_next_request(running: Running, documen
         for path, item in document["paths"].items()
         for method, operation in item.items()
     }
-    bodies = {(one.method.lower(), one.path): BASE[one.body.__name__] for one in ENTRIES if one.links and one.body}
+    bodies = {(one.method.lower(), one.path): BODIES[one.body.__name__] for one in ENTRIES if one.links and one.body}
     followed = []
     for method, path, operation in routes.values():
         for link in operation["responses"]["200"].get("links", {}).values():
