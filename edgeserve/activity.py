@@ -71,6 +71,6 @@ class Activity:
         await asyncio.sleep(LOOK_SECONDS)  # a connection that was accepted sends its request
         with contextlib.suppress(TimeoutError):  # the server drains what is left, as after a signal
             async with asyncio.timeout(LAST_SECONDS):
-                while self._server.connections.working:  # noqa: ASYNC110 - no connection tells of its end
+                while self._server.connections.working:  # noqa: ASYNC110 - no connection reports its end
                     await asyncio.sleep(LOOK_SECONDS)
         self._server.should_exit = True

@@ -1,4 +1,4 @@
-"""Attendants of the server: they are told when it is ready, once a second while it runs, and while it ends."""
+"""Attendants of the server. The server calls them when it is ready, once a second while it runs, and at its end."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class IdleExit(Attendant):
 
 
 class Tuner(Attendant):
-    """Measures the models while nobody uses the server. The pool tells ``asked`` when that ends."""
+    """Measures the models while nobody uses the server. The pool calls ``asked`` when a request comes."""
 
     def __init__(self, tuning: IdleTuning) -> None:
         self.asked = tuning.stop

@@ -51,7 +51,7 @@ class Thrifty(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """Facts that a model's files tell. The module of an engine may have ``facts``, which makes them of a spec.
+    """Facts from a model's files. The module of an engine may have ``facts``, which makes them of a spec.
 
     Fields:
         form          format of the files, such as "gguf"
@@ -61,7 +61,7 @@ class ModelFacts:
         context       tokens of the trained context; 0 where unknown
         width         numbers of a vector; 0 where unknown
         template      source of the chat template
-        abilities     "thinking": it can think before its answer, and can be told not to; "insert": it fills text in
+        abilities     "thinking": it can think before its answer, a request can forbid it; "insert": it fills text in
         entries       numbers and texts of the file's metadata
     """
 
@@ -99,7 +99,7 @@ class Prefetchable(Protocol):
 
 @runtime_checkable
 class Detecting(Protocol):
-    """An engine that tells speech from other sounds beside its answers. Optional."""
+    """An engine that detects speech beside its answers. Optional."""
 
     @property
     def detects(self) -> bool:

@@ -143,7 +143,7 @@ def tell_repeated() -> None:
 
 
 def add_request(record: logging.LogRecord) -> bool:
-    """A filter that tells each record of its request."""
+    """A filter that adds its request to each record."""
     record.request_id, record.about = request_id.get(), dict(about.get())
     return True
 

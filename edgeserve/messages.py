@@ -50,7 +50,7 @@ class ChatRequest:
       the prompt is read, and the answer is empty
     - ``stop``: strings that end the answer and are no part of it
     - ``json_object``: constrain the answer to one JSON object
-    - ``logprobs``: alternatives to tell for each token beside its own log probability; None: tell neither
+    - ``logprobs``: alternatives to return for each token beside its own log probability; None: neither
     - ``json_schema``: constrain the answer to an instance of this schema, given as text
     - ``strict``: a keyword of the schema that a grammar cannot express is an error; else it is loosened, and the answer
       begins with a LoosenedEvent
@@ -264,7 +264,7 @@ class TextRequest:
 
     - ``add_special``: add the model's own first and last tokens to a text, such as BOS
     - ``parse_special``: texts of control tokens become these tokens
-    - ``pieces``: tell the bytes of each token
+    - ``pieces``: return the bytes of each token
     """
 
     chat: ChatRequest | None = None

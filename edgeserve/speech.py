@@ -65,7 +65,7 @@ TranscribeEvent = SegmentEvent | TranscriptEnd
 
 @dataclass(frozen=True, slots=True)
 class DetectRequest:
-    """Sound to tell speech in: float32 mono at 16 kHz, whole frames of 512 samples.
+    """Sound to detect speech in: float32 mono at 16 kHz, whole frames of 512 samples.
 
     ``state``: as in the answer to the frames before; empty at the start of a sound.
     """
@@ -84,7 +84,7 @@ class SpeechChances:
 
 @dataclass(frozen=True, slots=True)
 class DiarizeRequest:
-    """Speech whose speakers to tell apart. ``references``: a recording of each known speaker alone."""
+    """Speech whose speakers to separate. ``references``: a recording of each known speaker alone."""
 
     audio: Audio = field(repr=False)
     references: tuple[Audio, ...] = field(default=(), repr=False)

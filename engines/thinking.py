@@ -117,7 +117,7 @@ class Teller:
         yield from self._events(thoughts.feed(text))
         if thoughts.aside:
             self.reasoning_tokens += 1
-            self._logprobs.clear()  # told of the answer only
+            self._logprobs.clear()  # reported for the answer only
         elif thoughts.over:
             self._thoughts = None
 

@@ -57,7 +57,7 @@ def guarded(
 class Guard:
     """Both directions of a WebSocket, for as long as its admission lasts. One event loop.
 
-    ``cut_unread`` cuts the connection of a client that does not read: nothing could tell such a client of the end.
+    ``cut_unread`` cuts the connection of a client that does not read: no message could reach such a client.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ PART_SECONDS = 0.5
 SENT_BYTES = 64 << 10
 """Bytes of a whole answer in one message to the connection."""
 PING_SECONDS = 5.0
-"""Seconds without an event after which a client is told that its answer is under way."""
+"""Seconds without an event after which the stream reports that the answer is under way."""
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -144,7 +144,7 @@ async def _folded(
         async with contextlib.aclosing(events):
             whole: tuple[int, messages.Event] | None = first
             while whole is not None:
-                if not isinstance(whole[1], messages.LoosenedEvent):  # of a further request, as the first has told
+                if not isinstance(whole[1], messages.LoosenedEvent):  # of a further request: the first one reported it
                     if kept is not None:
                         counted = weigh(whole[1])
                         kept.add(counted)
@@ -256,7 +256,7 @@ class _Stream(Response):
                 async for part in parts:
                     yield part
         except Cancelled:
-            return  # nobody is left to tell
+            return  # the client has gone
         except EdgeserveError as error:
             log.warning("the answer was cut short: %s", error.message)
             yield self._renderer.fail(error)

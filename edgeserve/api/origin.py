@@ -1,7 +1,7 @@
 """Rules for a server without a key: the names it answers to and the pages it obeys.
 
 A browser lets any page send requests to any address. Any domain may point at this machine (DNS rebinding). The browser
-tells the truth about both in ``Host``, ``Origin`` and ``Sec-Fetch-Site``. Other clients send only ``Host``.
+gives both truthfully in ``Host``, ``Origin`` and ``Sec-Fetch-Site``. Other clients send only ``Host``.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ async def list_slots(request: Request) -> Response:
 
 
 async def parse(request: Request) -> Call:
-    """A slot request, as any request to the engine: it takes its turn, and the answers under way go on."""
+    """A slot request waits for its turn as any request to the engine does. The answers under way continue."""
     pool: Pool = request.app.state.pool
     limits = limits_of(request)
     query = ActionQuery(Fields(dict(request.query_params)), limits)

@@ -157,7 +157,7 @@ class ChoiceField(Field[Choice]):
 
     def schema(self, limits: Limits) -> dict[str, Any]:
         named = NamedTool.describe(limits) | {"required": ["type", "function"]}
-        named["properties"]["type"] = NamedTool.type.describe(limits)  # nothing else tells the two objects apart
+        named["properties"]["type"] = NamedTool.type.describe(limits)  # the two objects differ in nothing else
         return {"oneOf": [{"type": "string", "enum": list(self.MODES)}, named, AllowedTools.describe(limits)]}
 
 
@@ -240,7 +240,7 @@ class ToolsOrFunctions(Tools):
 
     @property
     def old_style(self) -> bool:
-        """Whether the request declares functions, and so the answer tells a ``function_call``."""
+        """Whether the request declares functions, and so the answer has a ``function_call``."""
         return bool(self.functions)
 
     def _functions(self) -> tuple[DeclaredFunction, ...]:

@@ -45,7 +45,7 @@ def limit_memory() -> None:
 
 
 class Opening(BytesIO):
-    """A sound file for FFmpeg. It ends early and is ``slow`` where FFmpeg does not open it in ``seconds``.
+    """A sound file for FFmpeg. The file ends early and is ``slow`` if FFmpeg does not open it in ``seconds``.
 
     FFmpeg compares each tag with all before it (edgeserve/audio/tags.py), and searches damage byte by byte.
     """

@@ -1,4 +1,4 @@
-"""Conversations and the nodes that hold their prefixes: a bounded memory of where requests went."""
+"""Conversations and the nodes that hold their prefixes: a bounded memory of the nodes that requests used."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Ahead:
             self._foreign[place] = max(0, model.requests - self._own[place])
 
     def forget(self, name: str) -> None:
-        """A node is gone; the ends of its requests may still be told."""
+        """A node is gone; ends of its requests may still be reported."""
         self._reports.pop(name, None)
         for place in [one for one in self._foreign if one[0] == name]:
             del self._foreign[place]

@@ -1,4 +1,4 @@
-"""A Caddyfile that shares the requests of clients between nodes: Caddy carries, and this text tells it how.
+"""A Caddyfile that shares the requests of clients between nodes: Caddy carries them, and this text configures Caddy.
 
 Directives: https://caddyserver.com/docs/caddyfile/directives/reverse_proxy
 """

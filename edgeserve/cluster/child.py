@@ -13,7 +13,7 @@ from edgeserve.processes.interpreter import module_command
 
 ADDRESS = re.compile(r"(https?://\S+)")
 END_SECONDS = 20.0
-"""Time in which the server ends when it is told to; it lets answers under way come to their end first."""
+"""Time in which the server ends after SIGTERM; it lets answers under way end first."""
 
 
 def serve_command() -> tuple[str, ...]:
@@ -22,7 +22,7 @@ def serve_command() -> tuple[str, ...]:
 
 
 class Child:
-    """A server that runs until ``stop``, or until this process ends: a pipe to its stdin tells it."""
+    """A server that runs until ``stop``, or until this process ends, which closes a pipe to its stdin."""
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str] | None = None) -> None:
         """Start it, and wait for its greeting. Raises EngineFailure when it ends before."""

@@ -184,7 +184,7 @@ async def read_beginning(hear: Receive, most: int) -> Beginning:
 
 
 async def _unless_gone(sent: asyncio.Future[httpx.Response], left: Coroutine[Any, Any, None]) -> httpx.Response:
-    """The answer's beginning. A client that goes first ends the request at the node. ``left`` waits for that."""
+    """The answer's beginning. A client that leaves before ends the request at the node. ``left`` waits for that."""
     gone = asyncio.ensure_future(left)
     try:
         await asyncio.wait((sent, gone), return_when=asyncio.FIRST_COMPLETED)

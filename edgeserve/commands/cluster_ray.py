@@ -108,7 +108,7 @@ def _need_key(key: str, host: str, listen: Peer | None = None) -> None:
 
 
 def _need_port(host: str, port: int, flag: str) -> None:
-    """Raises ConfigError for a port in use: Ray would tell it late, in a traceback, and run on."""
+    """Raises ConfigError for a port in use: Ray would report it late, in a traceback, and run on."""
     listening.listen(host, port, flag).close()
 
 

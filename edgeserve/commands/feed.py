@@ -28,7 +28,7 @@ class Shown:
     pulls: Sequence[Row]
 
     def aged(self, now: float) -> Sequence[Row]:
-        """The models as they stand ``now``: the feed tells them anew only when something has changed."""
+        """The models as they stand ``now``: the feed sends them again only after a change."""
         return [{**one, "idle_seconds": one["idle_seconds"] + max(0.0, now - self.at)} for one in self.models]
 
 

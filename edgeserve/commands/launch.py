@@ -55,7 +55,7 @@ def launch(call: Call) -> int:
 
 
 def place(call: Call) -> Place:
-    """The server that the call means; its models as it tells them, else as the settings name them."""
+    """The server that the call means; its models as it lists them, else as the settings name them."""
     one, config = server(call), call.config()
     # A server at another address has settings of its own.
     here = not call.args.url and not call.environ.get(URL)

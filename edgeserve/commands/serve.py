@@ -42,7 +42,7 @@ def serve(call: Call) -> int:
     door = Door.of(call, config)
     if not call.args.no_pull and (names := supply.missing(config, store)):
         if ACTIVATED not in call.environ:  # else the service manager holds the port
-            # A pull takes minutes: mistakes are told before it.
+            # A pull takes minutes: mistakes are reported before it.
             listening.check(config, locked=door.locked, insecure=call.args.insecure)
         if code := supply.pull(call, names):
             return code

@@ -29,7 +29,7 @@ from edgeserve.messages import (
 )
 
 LOOK_SECONDS = 2.0
-"""Time in which a server that nobody named must tell its models."""
+"""Time in which a server that nobody named must list its models."""
 WORK_SECONDS = 3600.0
 """Longest silence within an answer: a long recording, or a long prompt on a slow machine."""
 PIECE_BYTES = 4800

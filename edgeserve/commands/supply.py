@@ -38,7 +38,7 @@ def _missing(config: Config, store: Store) -> Iterator[str]:
             store.find(name)
         except (ModelMissing, ModelDamaged):
             yield name
-        except StoreError:  # another model of this name; the server tells it, with the remedy
+        except StoreError:  # another model of this name; the server reports it, with the remedy
             continue
 
 

@@ -13,7 +13,7 @@ from edgeserve.terminal import ProgressBar, Unit, human_size
 
 
 def pull_each(server: Server, names: Sequence[str]) -> int:
-    """Let the server pull models one after the other; returns 1 when one could not be had.
+    """Let the server pull models one after the other; returns 1 when a pull failed.
 
     Ctrl-C ends the pull under way, unless another client waits for it.
     """

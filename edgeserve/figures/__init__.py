@@ -1,1 +1,1 @@
-"""Figures of the server at work: counts and times, traces, and what the log tells of a request."""
+"""Figures of the server at work: counts and times, traces, and the line of the log about a request."""

@@ -26,7 +26,7 @@ class Account:
     - ``queue``: longest wait for a turn
     - ``first``: shortest time to a first token or sound
     - ``route``: as the table of routes writes it
-    - ``about``: what each log line of the request tells in JSON
+    - ``about``: fields of each log line of the request in JSON
     """
 
     trace: Trace | None = None

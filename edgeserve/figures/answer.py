@@ -24,7 +24,7 @@ class Answer:
 
     - ``first``: when the first token, segment or sound came; None before
     - ``pieces``: events of text. An answer that is cut has no other count of its tokens
-    - ``end``: reason of the end as the engine told it; empty before, and for engines that tell none
+    - ``end``: reason of the end as the engine gave it; empty before, and for engines that give none
     - ``heard``, ``spoken``: seconds of sound
     """
 

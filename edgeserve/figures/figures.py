@@ -26,7 +26,7 @@ REASONS = MappingProxyType(
 )
 """Reasons of refusals by the code of their error. Other errors are no refusals."""
 DONE = "done"
-"""End of an answer whose engine tells no reason."""
+"""End of an answer whose engine gives no reason."""
 
 
 class Figures:

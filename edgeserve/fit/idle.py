@@ -33,7 +33,7 @@ Measure = Callable[[StoredModel, Run, Callable[[], bool]], Tuned | None]
 
 
 def measure(model: StoredModel, run: Run, wanted: Callable[[], bool]) -> Tuned | None:
-    from edgeserve.fit import tuning  # a server at rest does without
+    from edgeserve.fit import tuning  # an idle server does not need it
 
     return tuning.measure(model, run, wanted=wanted)
 

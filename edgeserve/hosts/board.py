@@ -1,4 +1,4 @@
-"""Everything that a worker has told: its state, the events of its answers, and the results of questions."""
+"""Everything that a worker has sent: its state, the events of its answers, and the results of questions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Board:
         self.state, self.failed = EngineState(), True
 
     def take(self, frame: Frame) -> None:
-        """Take what a frame tells. On one thread. Raises Broken, ValueError and others for what no worker may send."""
+        """Take the content of a frame. On one thread. Raises Broken, ValueError and others for a wrong frame."""
         if frame.kind is Kind.EVENTS:
             self._take_events(frame)
         elif frame.kind is Kind.DONE:

@@ -1,4 +1,4 @@
-"""Prepared requests that nobody wants any more, until a frame tells the worker."""
+"""Prepared requests that nobody wants any more, until a frame reports them to the worker."""
 
 from __future__ import annotations
 

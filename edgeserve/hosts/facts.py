@@ -1,4 +1,4 @@
-"""The figures and facts of an engine, as a host tells them."""
+"""The figures and facts of an engine, as a host gives them."""
 
 from __future__ import annotations
 

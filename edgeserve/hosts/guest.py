@@ -1,11 +1,11 @@
 """An engine in a worker process: its steps and answers, as the serving process asks for them.
 
 Threads of the worker:
-    main      reads what the serving process sends, and tells speech from other sounds
+    main      reads what the serving process sends, and detects speech
     engine    moves the engine and drives its loop; the only one that sends events
     prepare   prepares requests beside the answers under way
     read      prepares long texts, which would delay the others
-    pulse     tells once a second, while there is work, that the process is alive
+    pulse     reports once a second, while there is work, that the process is alive
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Guest:
         self._busy = Busy()
         self._rounds = 0
         self._waits = False
-        """Every answer waits for its reader: a pulse has no progress to tell."""
+        """Every answer waits for its reader: a pulse has no progress to report."""
 
     def serve(self) -> None:
         """Blocks until the engine is closed. Called on the main thread."""
@@ -204,7 +204,7 @@ class Guest:
             self._sort(self._news.get())
 
     def _rest(self) -> None:
-        """Wait for something to do, and tell meanwhile how much memory the latest answers have left."""
+        """Wait for something to do, and report meanwhile the memory that the latest answers have left."""
         self._tell_state()
         self._steps.give_back()
         frame = self._next(IDLE_AFTER if self._steps.used else None)
@@ -249,7 +249,7 @@ class Guest:
             self._tell_state()
 
     def _slots_changed(self) -> bool:
-        """Whether an answer has taken a slot, or has left one. The tokens of busy slots are told with the next news."""
+        """Whether an answer has taken a slot, or has left one. The next report has the tokens of busy slots."""
         slots = self._steps.slot_states()
         told = self._told.slot_states if self._told else ()
         return [one.busy for one in slots] != [one.busy for one in told]
@@ -275,7 +275,7 @@ class Guest:
     # Telling
 
     def _answer(self, number: int, ask: Callable[[], object]) -> None:
-        """Do what a question asks, and tell its result or its error."""
+        """Do what a question asks, and send its result or its error."""
         try:
             result = ask()
         except Exception as error:

@@ -63,7 +63,7 @@ class Inbox:
         return event
 
     def tell(self) -> int:
-        """Bytes to tell the worker of. Call this before they are told: the worker may go on at once."""
+        """Bytes to report to the worker. Call this before the report: the worker may continue at once."""
         size, self.untold = self.untold, 0
         self._told += size
         return size

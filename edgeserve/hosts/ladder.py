@@ -84,7 +84,7 @@ class Ladder:
             log.info("%s went from %s to %s in %.2f s", self._engine.spec.name, before.name, self.rung.name, seconds)
 
     def step_down(self, to: Rung) -> None:
-        """Down to ``to``; nothing when the engine stands there or below. Raises what the engine raises."""
+        """Step down to ``to``; nothing when the engine is there or below. Raises what the engine raises."""
         if self.rung <= to:
             return
         if to is Rung.WARM:

@@ -108,7 +108,7 @@ class Link:
         return found
 
     def forget(self, number: int) -> None:
-        """A prepared request is not wanted any more. Safe in a finaliser: the next frame tells the worker."""
+        """A prepared request is not wanted any more. Safe in a finaliser: the next frame reports it to the worker."""
         self._sender.forget(number)
 
     # Answers

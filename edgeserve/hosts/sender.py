@@ -51,7 +51,7 @@ class Sender:
         return next(self._numbers)
 
     def forget(self, number: int) -> None:
-        """Let the next frame tell the worker that a prepared request is not wanted. Safe in a finaliser."""
+        """Let the next frame report to the worker that a prepared request is not wanted. Safe in a finaliser."""
         self._dropped.add(number)
 
     def send(self, kind: Kind, value: object, number: int) -> None:

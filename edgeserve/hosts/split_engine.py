@@ -1,4 +1,4 @@
-"""An engine in a worker whose model lies on several machines: the plan of its parts, and the books of the others'."""
+"""An engine in a worker whose model lies on several machines: the plan of its parts, and their memory."""
 
 from __future__ import annotations
 

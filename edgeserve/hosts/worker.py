@@ -17,7 +17,7 @@ log = logging.getLogger("edgeserve.gate")
 class Worker:
     """The first task starts the thread. A task that raises is logged, and the thread goes on with the next.
 
-    ``idle``, if any, is done once each time that no task came for ``idle_after`` seconds.
+    The thread calls ``idle``, if any, once after ``idle_after`` seconds without a task.
     """
 
     def __init__(self, name: str, idle: Callable[[], None] | None = None, idle_after: float = 0.0) -> None:

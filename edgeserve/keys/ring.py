@@ -92,7 +92,7 @@ class Keyring:
         """The key of the first of these tokens that has one."""
         for token in itertools.islice(tokens, MOST_TOKENS):
             given = digest_of(token)
-            # All keys are compared: the time tells nothing about the one that fits.
+            # All keys are compared: the time reveals nothing about the one that fits.
             fitting = [one for one in self._paces if hmac.compare_digest(one.digest, given)]
             if fitting:
                 return fitting[0]

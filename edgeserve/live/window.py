@@ -42,7 +42,7 @@ def check(data: bytes) -> None:
 def check_samples(data: bytes) -> None:
     """Raises InvalidRequest for samples that are no sound. 10 s of samples take 15 ms."""
     samples = memoryview(data).cast("f").tolist()
-    # The sum tells what is not a number; the largest may miss it.
+    # The sum shows NaN; the largest value may miss it.
     if samples and not (math.isfinite(sum(samples)) and min(samples) > -LOUDEST and max(samples) < LOUDEST):
         raise InvalidRequest(f"the samples do not lie between -1 and 1; {FORM} (not 16-bit integers)")
 

@@ -18,7 +18,7 @@ from edgeserve.system.confinement import confine
 Work = Callable[[Channel, Frame], Any]
 STATM = "/proc/self/statm"
 XCPU_GAP = 1
-"""Seconds between SIGXCPU, which tells of processor time, and SIGKILL, which could have another reason."""
+"""Seconds between SIGXCPU, which means processor time, and SIGKILL, which could have another reason."""
 
 
 def answer(sock: socket.socket, arguments: dict[str, Any], work: Work) -> None:

@@ -112,7 +112,7 @@ class Helper(Closing):
         return self.task.failed("no answer")
 
     def verdict(self) -> EdgeserveError:
-        """The error that the end of the child means. The log tells the cause."""
+        """The error that the end of the child means. The log has the cause."""
         code = self._child.wait(END_SECONDS)
         self._leash.check()
         self._check_going()

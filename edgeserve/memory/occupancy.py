@@ -17,7 +17,7 @@ SAVING_ORDER: tuple[SavingKind, ...] = ("prefix_cache", "context", "image")
 """Savings that come before eviction, in this order."""
 OPTIONAL: tuple[SavingKind, ...] = ("optional_context", "reordered", "draft")
 """Memory that an engine takes only where there is room for it (memory/optional_memory.py). Each kind takes the room
-that those before it leave. All of it goes before the savings."""
+that those before it leave. Engines give all of it back before the savings."""
 WHOLE: tuple[SavingKind, ...] = ("reordered", "draft")
 """Kinds of optional memory that an engine has as a whole, or not at all."""
 

@@ -18,7 +18,7 @@ from edgeserve.jobs import NODES
 log = logging.getLogger("edgeserve.memory")
 
 LIMIT = 256
-"""Rows kept. The row that was learned longest ago goes first."""
+"""Rows kept. The oldest row is dropped first."""
 WORTH_WRITING = 0.01
 """A peak that rises by less than this share is not written again."""
 FIELDS = ("mapped", "private", "per_request", "device")

@@ -53,8 +53,8 @@ def relief(level: Level, residents: Iterable[Occupancy], now: float, policy: Mem
     """Steps down at a level, least recently used engine first.
 
     MODERATE parks engines that idled 120 s, HIGH engines that idled 30 s; CRITICAL closes all idle engines. An engine
-    with a private copy of its weights goes first and at once. It returns with mapped weights while memory has no room
-    for the copy. An engine in use, a pinned one and one used within the grace time stay."""
+    with a private copy of its weights steps down first and at once. It returns with mapped weights while memory has no
+    room for the copy. An engine in use, a pinned one and one used within the grace time stay."""
     if level is Level.LOW:
         return ()
     least = {Level.MODERATE: policy.eviction_idle_seconds, Level.HIGH: policy.high_idle_seconds}.get(level, 0.0)

@@ -1,7 +1,7 @@
 """The last half hour of memory: a sample a second, and the happenings that explain it.
 
 Figures stay in rings of small numbers, so the past takes at most 160 KB. A model's row is written only when it
-differs from the one before: a server at rest writes one row of 32 bytes a second.
+differs from the one before: an idle server writes one row of 32 bytes a second.
 """
 
 from __future__ import annotations

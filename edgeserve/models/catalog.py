@@ -20,7 +20,7 @@ DEVICES = "edgeserve.engines.llama.devices:devices"
 SWEEP = "edgeserve.engines.llama.states_folder:sweep"
 """The function that removes saved conversations which nobody keeps any more."""
 JOB_OF = "edgeserve.engines.llama.purpose:job_of"
-"""Import string of the function that tells the job of a GGUF file."""
+"""Import string of the function that finds the job of a GGUF file."""
 ALLOCATOR = "edgeserve.engines.asr.mlx_memory:MlxAllocator"
 """Import string of the allocator that keeps freed memory."""
 COMPANIONS: Mapping[Kind, Mapping[str, str]] = MappingProxyType(

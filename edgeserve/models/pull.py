@@ -112,7 +112,7 @@ class Pull:
         return cancelled
 
     def _cancel(self) -> bool:
-        """As ``cancel``, but tells nobody. The caller holds the lock."""
+        """As ``cancel``, but followers hear nothing. The caller holds the lock."""
         if self._state.over or self._state.stage == "prepare":
             return False
         self._cancelled.set()

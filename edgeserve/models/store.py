@@ -205,7 +205,7 @@ class Store:
             raise ModelMissing(error.message, param="model") from None
 
     def _as_stored(self, wanted: Wanted) -> Wanted:
-        """The model with the job that it was pulled with, if it was and nothing else tells it."""
+        """The model with the job that it was pulled with, if it was pulled and nothing else gives the job."""
         if not wanted.guessed:
             return wanted
         with contextlib.suppress(StoreError):  # a damaged one is refused when it is read

@@ -38,7 +38,7 @@ class Process(Protocol):
     def pid(self) -> int: ...
 
     def wait(self, seconds: float | None) -> int | None:
-        """The exit code, negative for a signal; None while it runs after ``seconds``. None waits for ever."""
+        """The exit code, negative for a signal; None while it runs after ``seconds``. None: no limit."""
         ...
 
     def send(self, number: int) -> None:

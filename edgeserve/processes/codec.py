@@ -112,7 +112,7 @@ class Writer:
         return [self.write(one) for one in values]
 
     def _pack(self, kind: str, value: object, data: bytes) -> Json:
-        """Beyond ``MOST_PACKED``, values stay in the JSON, whose limit the channel tells the sender."""
+        """Beyond ``MOST_PACKED``, values stay in the JSON, whose limit the sender knows from the channel."""
         if self._packed + len(data) > MOST_PACKED:
             return value
         self._packed += len(data)

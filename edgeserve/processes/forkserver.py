@@ -1,4 +1,4 @@
-"""The fork server's own program: one thread that forks children, signals them, reaps them and tells their exit codes.
+"""The fork server's own program: one thread that forks children, signals them, reaps them and reports their exit codes.
 
 The server starts it as a fresh interpreter, so it holds nothing of the server. All sockets keep message boundaries:
 
@@ -32,7 +32,7 @@ from edgeserve.processes.start import MESSAGE_BYTES, Task
 from edgeserve.system import heap
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""Libraries that start threads at import, told not to: a fork copies the calling thread alone."""
+"""Variables that keep libraries from starting threads at import: a fork copies the calling thread alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class Kind(enum.IntEnum):
     """The meaning of a frame. The upper ones go to the worker, the lower ones come from it."""
 
     CALL = 1
-    """Do one step or tell one figure of the engine, after the answers under way."""
+    """Do one step or return one figure of the engine, after the answers under way."""
     PREPARE = 2
     RUN = 3
     CANCEL = 4
@@ -65,7 +65,7 @@ class Kind(enum.IntEnum):
 
 
 class Broken(Exception):
-    """The other process sent what is no frame."""
+    """The other process sent something that is no frame."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ QUIET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SCARCE = {errno.EAGAIN, errno.ENOMEM}
 RETRY_SECONDS = 5.0
 SECRETS = ("EDGESERVE_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
-"""Variables that no child gets: one that a crafted file has taken over could tell them."""
+"""Variables that no child gets: one that a crafted file has taken over could leak them."""
 RARELY = ("concurrent.futures", "copy", "hashlib", "inspect", "ipaddress", "ntpath", "selectors", "traceback")
 """Modules that others import early and hardly use, or late: 1.5 MB, and 16 ms of a start."""
 _FLAGS = {

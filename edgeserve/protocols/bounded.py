@@ -177,7 +177,7 @@ class Bounded(asyncio.BufferedProtocol):
     def shutdown(self) -> None:
         """End with the server. Uvicorn calls this for each connection in turn, so an error would cut all others."""
         if self.transport.is_closing():
-            return  # its client does not read, and can be told nothing more
+            return  # its client does not read: no message can reach it
         try:
             super().shutdown()  # type: ignore[misc]  # of Uvicorn's protocol
         except Exception:

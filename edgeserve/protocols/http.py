@@ -225,7 +225,7 @@ class HttpConnection(Bounded, H11Protocol):
             headers["retry-after"] = int(error.retry_after)
         lines = [f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}", *(f"{n}: {v}" for n, v in headers.items())]
         self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
-        if waiting:  # the application is told that its client has gone
+        if waiting:  # the application hears that its client has gone
             self.cycle.disconnected, self.cycle.waiting_for_100_continue = True, False
             self.cycle.message_event.set()
         self._lingering = self._since + self.patience.linger

@@ -1,6 +1,6 @@
 """TLS on one connection: from the client's first byte to the end of the handshake, then HTTP on top.
 
-asyncio's TLS tells a protocol of a connection when the handshake is over. Until then nobody would count the connection,
+asyncio's TLS gives a protocol its connection when the handshake is over. Until then nobody would count the connection,
 and a client that is silent would have it for a minute. So a ``TlsDoor`` holds its place, as any connection does.
 """
 

@@ -110,7 +110,7 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
 
     async def send(self, message: Any) -> None:
         if self.disconnected and message["type"] in ANSWERS:
-            return  # it left before its answer: no mistake of the application, which the next message tells
+            return  # it left before its answer: no mistake of the application, which the next message reports
         waited = not self.handshake_complete
         if waited and message["type"] == "websocket.accept" and self.has_unread():
             self._refuse_early()

@@ -52,7 +52,7 @@ class Directory:
         self._models.pop(model, None)
 
     def arrange(self, order: Sequence[str]) -> None:
-        """Take the order of these ids; others stand behind."""
+        """Take the order of these ids; others follow."""
         self._models = {model: self._models[model] for model in arranged(self._models, order)}
 
     def terms(self, model: str) -> Terms:
@@ -173,7 +173,7 @@ def not_configured(model: str) -> NotConfigured:
 
 
 def arranged(models: Iterable[str], order: Sequence[str]) -> list[str]:
-    """The ids of ``models`` in this order; others stand behind, as they stood."""
+    """The ids of ``models`` in this order; others follow in their own order."""
     there = list(models)
     return [*(model for model in order if model in there), *(model for model in there if model not in order)]
 

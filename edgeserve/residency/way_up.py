@@ -40,7 +40,10 @@ class WayUp:
             return self._governor.reserve_if_free(self._resident)
 
     def admit(self, admitted: Admitted, beside: bool) -> bool:
-        """Reserve memory for one request, and climb. False at once when there is none beside the answers under way."""
+        """Reserve memory for one request, and climb.
+
+        ``beside``: answers are under way. The engine is hot then, and False comes at once where memory is short.
+        """
         if beside:
             reservation = self._governor.reserve_at_once(self._resident)
             if reservation is not None:

@@ -73,7 +73,8 @@ class Manager:
             raise EdgeserveError("systemd does not run this machine; --print shows the unit for another one")
 
     def has_namespaces(self) -> bool:
-        """Whether the manager of this user can hide files and drop capabilities. It is tried, on a program that ends.
+        """Whether the manager of this user can hide files and drop capabilities. The check starts a
+        program that ends at once.
 
         Some systems let only root make the namespace of users that this takes.
         """

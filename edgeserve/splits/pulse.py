@@ -86,8 +86,8 @@ class Pulses:
     def look(self, owed: bool) -> tuple[str, ...]:
         """Take the answers that have come, and ask anew; return the endpoints that are lost.
 
-        Only questions while an answer is ``owed`` count. They are counted and not timed: when this machine stood still,
-        nobody is to blame.
+        Only questions while an answer is ``owed`` count. They are counted and not timed: a pause of
+        this machine must not count against a node.
         """
         for one in self._lines:
             if self._hears(one) or not owed:

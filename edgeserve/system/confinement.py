@@ -148,7 +148,7 @@ def _require_one_thread() -> None:
 
 
 def _make(folder: Path) -> None:
-    """Make a folder that may be written. Where that fails, its user meets the same error, and tells it."""
+    """Make a folder that may be written. Where that fails, its user meets the same error, and reports it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -11,14 +11,14 @@ from edgeserve.system import cgroup
 
 SYS_CPU = Path("/sys/devices/system/cpu")
 SPEEDS = ("cpu_capacity", "cpufreq/cpuinfo_max_freq")
-"""Files that tell the speed of a core, beside other cores of the machine: of ARM, and of processors that change it."""
+"""Files with the speed of a core, relative to other cores of the machine: of ARM, and of processors that change it."""
 FAST_SHARE = 0.8
 """A core of at least this share of the fastest one's speed is fast. Efficiency cores have 0.4 to 0.75; the best core of
 a processor turns some percent faster than its neighbours."""
 
 
 def allowed() -> Collection[int]:
-    """Numbers of the cores in the process's affinity (taskset, cpusets); all cores on a system that tells none."""
+    """Numbers of the cores in the process's affinity (taskset, cpusets); all cores on a system without affinity."""
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)
     return range(os.cpu_count() or 1)
@@ -27,7 +27,7 @@ def allowed() -> Collection[int]:
 def usable(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> int:
     """Cores of the process's affinity (taskset, cpusets), at most the quota of its control groups; at least one.
 
-    All cores of the machine count on a system that tells no affinity.
+    All cores of the machine count on a system without affinity.
     """
     quota = cgroup.read_cpu_quota(proc, cgroups)
     # A quota of 1.5 cores is used up by two threads, not by one.
@@ -35,7 +35,7 @@ def usable(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -
 
 
 def fast(root: Path = SYS_CPU) -> int:
-    """Cores of the affinity that are no efficiency cores; all of them where the system tells no speeds.
+    """Cores of the affinity that are no efficiency cores; all of them where the system gives no speeds.
 
     Threads of a runtime wait for each other several hundred times a token: a slow core holds up all the fast ones.
     """

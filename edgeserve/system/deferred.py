@@ -1,6 +1,6 @@
 """Modules that libraries import early and use rarely: their code runs at the first use, or never.
 
-The memory of an import is never returned, and a server at rest would hold it for nothing.
+The memory of an import is never returned, and an idle server would hold it without use.
 """
 
 from __future__ import annotations

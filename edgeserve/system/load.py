@@ -17,7 +17,7 @@ fewer threads would not bring it back."""
 SHORTEST = 0.1
 """Seconds of a measurement at least: the kernel counts in steps of 10 ms."""
 LONG = 1.0
-"""Seconds after which a measurement tells more of the past than of now. What does not run now then counts as gone."""
+"""Seconds after which a measurement describes the past. Load that does not run now counts as gone."""
 PAUSE = 0.5
 """Cores' worth of own work in a long measurement; with less, this process has rested."""
 
@@ -91,7 +91,7 @@ class Neighbours:
     def read(self) -> float | None:
         """Cores' worth of load.
 
-        None a moment after the last reading, where ``others_between`` has none, and on a system that does not tell.
+        None a moment after the last reading, where ``others_between`` has none, and on a system without these counters.
         """
         last, now = self._last, self._now()
         if last is None or now is None or now.at - last.at < SHORTEST:
@@ -100,7 +100,7 @@ class Neighbours:
         return others_between(last, now)
 
     def past(self) -> float:
-        """Cores' worth of load since the last reading in the mean, whatever runs now; 0 where the system tells none."""
+        """Cores' worth of load since the last reading in the mean, whatever runs now; 0 without counters."""
         last, self._last = self._last, self._now()
         return 0.0 if last is None or self._last is None else mean_between(last, self._last)
 

@@ -20,7 +20,7 @@ def on_battery(
     run: Callable[[Sequence[str]], str] = command.output,
     platform: str = sys.platform,
 ) -> bool:
-    """False where the system does not tell, such as on machines without a battery."""
+    """False where the system does not say, such as on machines without a battery."""
     if platform == "darwin":
         return "'Battery Power'" in run(["pmset", "-g", "batt"])
     return any(

@@ -1,4 +1,4 @@
-"""macOS: values of ``sysctl``, and the facts about memory that they tell."""
+"""macOS: values of ``sysctl``, and the facts about memory in them."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ WIDE = re.compile(r"[。！？]")
 SHORT_WORDS = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|vs|e\.g|i\.e|etc)|\b[A-Z]|\b[0-9]+)\.$")
 """Ends of texts that rarely end a sentence."""
 SHORT_CHARS = 12
-"""Characters before a mark that tell whether they are such an end."""
+"""Characters before a mark that decide whether the mark is such an end."""
 FIRST_CHARS = 12
 """Characters of a first clause at least: a single word would sound cut off."""
 LONGEST = 240
-"""Characters of a piece. One without any mark is cut at a space. No look goes further, so that no text costs more."""
+"""Characters of a piece. One without any mark is cut at a space. No look reads further, so that no text costs more."""
 
 
 class Clauses:

@@ -1,6 +1,6 @@
 """Whether words are the end of a turn, for turns that end by their sense.
 
-A transcript tells by its last mark. The pauses say how long to wait for more.
+The last mark of a transcript decides. The pauses say how long to wait for more.
 """
 
 from __future__ import annotations

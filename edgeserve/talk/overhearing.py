@@ -78,7 +78,7 @@ class Overhearing:
 
 
 def remainder(told: str, text: str) -> str:
-    """The part of a whole transcript behind the live words that were told, which may be written differently."""
+    """The part of a whole transcript behind the live words that were sent, which may be written differently."""
     if text.startswith(told):
         return text[len(told) :]
     words = text.split()

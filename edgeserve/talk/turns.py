@@ -48,7 +48,7 @@ class TurnFinder:
     """
 
     def __init__(self, rules: Rules, since: float = 0.0) -> None:
-        """``since``: the time at which the first frame stands."""
+        """``since``: the time of the first frame."""
         self.rules = rules
         self._since = since
         self.speaking = False

@@ -43,7 +43,7 @@ basicConstraints = critical, CA:TRUE, pathlen:0
 keyUsage = critical, digitalSignature, keyCertSign
 extendedKeyUsage = serverAuth
 """
-"""Settings of openssl. The certificate is its own authority, so that telephones can be told to trust it."""
+"""Settings of openssl. The certificate is its own authority, so that a telephone can be set to trust it."""
 
 
 class SelfSigned:

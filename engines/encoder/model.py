@@ -60,8 +60,8 @@ class Encoder:
         """One output for one text, float32, without the axis of the batch. Raises EngineFailure."""
         import numpy
 
-        # One text at a time: a graph in int8 scales the activations of a call together. A text's numbers would hang on
-        # its neighbours.
+        # One text at a time: a graph in int8 scales the activations of a call together. A text's numbers would
+        # depend on its neighbours.
         values = {
             "input_ids": text.tokens,
             "attention_mask": [1] * len(text.tokens),

@@ -20,7 +20,7 @@ Their answers are deterministic:
                "step" or "idle"
     fail_word  word at which a chat engine's answer raises EngineFailure (none)
     abort_word, stop_word, hang_word    words at which the process of a chat engine aborts, is stopped as by SIGSTOP, or
-               computes for ever (none); only for an engine in a process of its own
+               computes without end (none); only for an engine in a process of its own
     leak_mb    MB that each answer takes and never returns, not even when the engine is closed (0)
     hold       folder of named pipes (os.mkfifo). The engine waits at the step of a pipe's name, or at the pipe "word"
                before each event, until a writer has opened and closed the pipe (no folder)
@@ -180,7 +180,7 @@ def _map(path: Path) -> mmap.mmap:
 class FakeSpeechToText(FakeEngine):
     """One segment for each second of audio: "1", "2", …; translated "one", "two", … up to "nine".
 
-    Silence, where all samples are zero, gives no segment. With the option ``detects``, it tells speech: frames of 512
+    Silence, where all samples are zero, gives no segment. With the option ``detects``, it detects speech: frames of 512
     samples that swing below zero. Its state counts frames.
     """
 

@@ -1,7 +1,7 @@
 """The number of ways of reading one text that a schema leaves open at once.
 
 llama.cpp follows every way that a grammar allows. Two branches of a union may begin alike and both hold the union
-again. Then each level of the answer doubles the ways: twenty brackets are a million, and the process stands still.
+again. Then each level of the answer doubles the ways: twenty brackets are a million, and the process hangs.
 """
 
 from __future__ import annotations

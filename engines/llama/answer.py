@@ -52,7 +52,7 @@ class Prompt:
 
 
 class Progress:
-    """Tells how much of a prompt was read, each time that more of it was."""
+    """Reports how much of a prompt was read, after each further part."""
 
     def __init__(self, prompt: Prompt, request: ChatRequest) -> None:
         self._prompt, self._told = prompt, 0

@@ -136,9 +136,9 @@ class PrefixCache(StateCache[SavedState]):
         return self.limit + (self._disk.limit if self._disk is not None and self._disk.limits_writes else 0)
 
     def write_ahead(self) -> Iterator[None]:
-        """Write to a disk with bounded writes what a copy as large as the largest state would push out of memory.
+        """Write the states that a copy as large as the largest state would evict, where the disk's writes are bounded.
 
-        A copy made before a prompt does not wait for the disk then. Yields after each state.
+        A copy before a prompt then does not wait for the disk. Yields after each state.
         """
         disk = self._disk
         if disk is None or not disk.limits_writes or self.copy_pause or not self._states:

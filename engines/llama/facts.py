@@ -28,7 +28,7 @@ FILLING = (
 without one (src/llama-vocab.cpp)."""
 SOUGHT = frozenset(text.encode() for *_, texts in FILLING for text in texts.split())
 LONGEST = 1000
-"""Characters of a text that is told."""
+"""Characters of a text that is returned."""
 
 
 def facts(spec: ModelSpec) -> ModelFacts:
@@ -69,7 +69,7 @@ def _type(number: int) -> str:
 
 
 def _told(name: str, value: object) -> bool:
-    """Whether JSON can tell an entry, and in few words."""
+    """Whether JSON can hold an entry, and in few characters."""
     if isinstance(value, float) and not math.isfinite(value):
         return False
     return name != TEMPLATE and len(str(value)) <= LONGEST

@@ -1,4 +1,4 @@
-"""A hash of parts of a file: tells files apart that agree in name, size and time, and reads little of them."""
+"""A hash of parts of a file. It distinguishes files of equal name, size and time, and reads little of them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def fingerprint(path: Path) -> bytes:
 
 
 Mark = tuple[int, int, int]
-"""Size, time and inode of a file, which tell whether it changed."""
+"""Size, time and inode of a file, which show whether it changed."""
 
 
 def mark(path: Path) -> Mark:
-    """The mark of a file; zeros for one that cannot be read, which its reader tells."""
+    """The mark of a file; zeros for a file that cannot be read, which its reader reports."""
     try:
         about = path.stat()
     except OSError:

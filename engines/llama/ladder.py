@@ -152,7 +152,7 @@ class LlamaLadder:
         return StatesFolder(Path(options.prefix_cache_dir), self.spec.id, limit)
 
     def access(self) -> Access:
-        """The folder of states on disk, where there is one. llama.cpp takes a GPU that it finds, unless told not to."""
+        """The folder of states on disk, where there is one. llama.cpp takes any GPU, unless the options forbid it."""
         folder = self._states_folder
         write, tidy = ((folder.path,), (folder.pool,)) if folder else ((), ())
         return Access(write=write, tidy=tidy if tidy != write else (), gpu=self.spec.device != "cpu")

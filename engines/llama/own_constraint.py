@@ -71,7 +71,7 @@ class OwnConstraint(Constraint):
         for row, token in zip(rows, sorted(ends), strict=True):
             row["id"], row["logit"] = token, logits[token]
         rows = rows[rows["logit"] > float("-inf")]
-        # Without any, the request forbids the end, too: the search of all tokens then tells why there is no answer.
+        # Without any, the request forbids the end, too: the search of all tokens then finds out why there is no answer.
         return rows if len(rows) else super().allowed(logits)
 
     def ahead(self) -> Ahead:

@@ -17,7 +17,7 @@ POOLED = frozenset({1, 2, 3})
 
 def job_of(path: Path) -> Job:
     """Reranking for a file with a ranking head, embedding for an encoder, else chat. Chat also for an unreadable file:
-    the engine tells of it when it opens."""
+    the engine reports it when it opens."""
     try:
         file = read_contents(path)
     except EngineFailure:

@@ -48,7 +48,7 @@ class LlamaRerank(LlamaLadder):
     starved = False
 
     def __init__(self, spec: ModelSpec) -> None:
-        """Raises ConfigError for a file that cannot rank. ``open`` tells of one that is missing or damaged."""
+        """Raises ConfigError for a file that cannot rank. ``open`` reports one that is missing or damaged."""
         super().__init__(spec)
         path = spec.files["model"]
         try:

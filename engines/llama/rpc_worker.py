@@ -1,6 +1,6 @@
 """llama.cpp's RPC server on this machine's processor, for the process behind ``edgeserve rpc-worker``.
 
-It tells its clients how much memory is free; who starts it also lets the kernel give it no more.
+It reports its free memory to its clients; its starter also bounds its memory by the kernel.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from edgeserve.errors import TooLarge
 from edgeserve.messages import TextEvent, TextRequest
 
 MOST = 1 << 19
-"""Tokens that one answer tells. A character may be three of them; an answer takes some 100 bytes of memory for each."""
+"""Tokens that one answer returns. A character may be three of them; each takes some 100 bytes of memory."""
 
 
 def read_text(model: MappedModel, request: TextRequest, render: Callable[[], str], context: int) -> TextEvent:

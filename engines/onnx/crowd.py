@@ -50,7 +50,7 @@ class Crowd:
         self._sessions.append(sessions)
 
     def shrink(self) -> None:
-        """Close the sessions with fewer threads. The model must be at rest."""
+        """Close the sessions with fewer threads. No run may be under way."""
         for sessions in self._sessions:
             sessions.shrink()
         self.extra = 0

@@ -66,7 +66,7 @@ class Note:
 
 
 def sample(path: Path) -> str:
-    """A digest of some blocks, spread over the file: it tells another file of the same size, at the cost of 64 KB.
+    """A digest of some blocks, spread over the file: it recognises another file of the same size, and reads 64 KB.
 
     Raises OSError.
     """

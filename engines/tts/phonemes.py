@@ -109,7 +109,7 @@ class Phonemizers:
 
 
 class ReadByHibari:
-    """Base of the families with hibari's phonemes. A family tells the British voices from the American ones."""
+    """Base of the families with hibari's phonemes. A family separates the British voices from the American ones."""
 
     phonemizer_bytes = 4 << 20
     """Private memory of a phonemizer with its net, measured."""

@@ -18,7 +18,7 @@ REASONS = {"tool_calls": "tool_use", "length": "max_tokens"}
 
 
 class MessageAnswer:
-    """Folds the events of one answer into a message. ``thoughts``: it tells the thoughts."""
+    """Folds the events of one answer into a message. ``thoughts``: the message includes the thoughts."""
 
     def __init__(self, model: str, *, stream: bool, thoughts: bool) -> None:
         self.stream = stream

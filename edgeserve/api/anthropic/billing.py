@@ -1,7 +1,7 @@
 """The line about billing with which Claude Code begins its system text.
 
 Part of the line changes with every request. A prompt that begins with it shares nothing with the prompts before it, so
-that no cache can serve the 20,000 tokens behind it. The line tells the model nothing.
+that no cache can serve the 20,000 tokens behind it. The model does not need the line.
 """
 
 from __future__ import annotations

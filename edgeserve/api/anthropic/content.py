@@ -1,4 +1,4 @@
-"""The blocks of an answer: collected, or told as they come."""
+"""The blocks of an answer: collected, or sent as they come."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIGNED: dict[Kind, dict[str, str]] = {"text": {}, "thinking": {"signature": ""}}
 
 
 class Content(Protocol):
-    """Takes an answer piece by piece. Each method returns the bytes that a stream tells of it."""
+    """Takes an answer piece by piece. Each method returns the bytes for the stream."""
 
     def add(self, kind: Kind, text: str) -> bytes:
         """Add text to the last block if it is of the kind, else to a new one."""

@@ -199,7 +199,7 @@ def _fill(turn: Turn, blocks: Iterable[Record]) -> None:
 
 
 def _prefilled(turns: list[Turn]) -> bool:
-    """Whether the last turn begins the answer. White space at its end would confuse a model, and goes."""
+    """Whether the last turn begins the answer. White space at its end would confuse a model, and is removed."""
     last = turns[-1]
     if last.role != "assistant" or last.calls:
         return False

@@ -41,7 +41,7 @@ KINDS: Mapping[str, type[Enabled | Adaptive | Disabled]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Whether the model thinks, None as it does by itself, and whether the answer tells the thoughts."""
+    """Whether the model thinks (None: the model's default), and whether the answer includes the thoughts."""
 
     on: bool | None = False
     told: bool = False

@@ -43,7 +43,7 @@ class DocumentsHere:
 
 
 class DocumentsApart:
-    """A child for each file."""
+    """A reader that starts a child for each file."""
 
     def __init__(self, children: Children) -> None:
         self._children = children

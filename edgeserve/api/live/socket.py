@@ -127,7 +127,7 @@ class Conversation:
             else:
                 await self._command(_read_frame(message["text"]))
         except NotFound:
-            self._news.set()  # it has expired; whoever tells the news says so
+            self._news.set()  # it has expired; the sender of the news reports it
         except EdgeserveError as error:
             await self._send("error", failures.body(error))
 

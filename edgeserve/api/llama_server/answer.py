@@ -27,7 +27,7 @@ SETTINGS = ("temperature", "top_p", "top_k", "min_p", "seed", "repeat_penalty", 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request and the wishes about its answer. ``fields``: paths of the only ones to tell; none: all."""
+    """A request and the wishes about its answer. ``fields``: paths of the only fields to send; none: all."""
 
     model: str
     request: ChatRequest

@@ -51,7 +51,7 @@ class TokenIds(Field[tuple[int, ...]]):
 
 
 class Conversed(Question, ToolsOrFunctions):
-    """A conversation, with the tools that its template tells the model of."""
+    """A conversation, with the tools that its template lists for the model."""
 
     messages = Messages()
 

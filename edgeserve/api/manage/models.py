@@ -43,7 +43,7 @@ def manager_of(request: Request) -> Manager:
 
 
 async def load(request: Request) -> Response:
-    """Bring a model up, and answer when it is there. A client that goes ends the wait, not the load."""
+    """Bring a model up, and answer when it is there. A client that leaves ends the wait, not the load."""
     asked = await read_json(request, Load)
     pool: Pool = request.app.state.pool
     model = meant(pool, asked.model.strip(), "model")

@@ -162,7 +162,7 @@ async def _events(request: Request) -> AsyncGenerator[bytes, None]:
 
 
 def _present(pool: Pool, pulls: tuple[Pull, ...]) -> Iterator[Event]:
-    """The state of each model and pull, as the event that tells it."""
+    """The state of each model and pull, as the event that reports it."""
     for pull in reversed(pulls):  # the latest pull of a model is the last word
         stage = pull.state.stage
         if stage == "cancelled":

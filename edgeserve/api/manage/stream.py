@@ -65,7 +65,7 @@ class EventStream(Response):
                 return
             await unless_gone(Request(scope, receive), self._write(send))
         except Cancelled:
-            return  # nobody is left to tell
+            return  # the client has gone
         finally:
             self._ended()
             await self._parts.aclose()

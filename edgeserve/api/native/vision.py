@@ -1,4 +1,4 @@
-"""Native vision: a picture is described, or its text is read."""
+"""Native vision: the model describes a picture, or reads its text."""
 
 from __future__ import annotations
 

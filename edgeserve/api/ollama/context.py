@@ -20,10 +20,10 @@ from edgeserve.errors import InvalidRequest
 from edgeserve.messages import Role
 
 MARK = 0x65647365
-"""The first number: "edse". No tokenizer has so many tokens, so a list of Ollama's is told from one of this server."""
+"""The first number: "edse". No tokenizer has so many tokens, so this server recognises lists of Ollama's own."""
 WIDTH = 3
 LONGEST = MAX_VALUES // 2
-"""Numbers of a list. A longer conversation is not told: no request could bring it back."""
+"""Numbers of a list. The answer leaves a longer conversation out: no request could bring it back."""
 ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
 
 Turn = tuple[Role, str]

@@ -55,7 +55,7 @@ class ThinkField(Field[Thinking]):
 
 
 class Images(Field[tuple[str, ...]]):
-    """Pictures as base64 without a type: the bytes tell it. They are read as data URLs."""
+    """Pictures as base64 without a type: the bytes show the type. They are read as data URLs."""
 
     def __init__(self) -> None:
         super().__init__("pictures as base64, without a media type", ())

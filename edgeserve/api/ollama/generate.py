@@ -105,7 +105,7 @@ async def _pictured(request: Request, asked: OllamaGenerate, turns: list[Turn]) 
 
 
 class GenerateLines(AnswerLines):
-    """POST /api/generate. ``turns``: the conversation, for ``context``; None: the answer tells none."""
+    """POST /api/generate. ``turns``: the conversation, for ``context``; None: the answer has none."""
 
     def __init__(self, model: str, times: Times, *, stream: bool, turns: list[Turn] | None) -> None:
         super().__init__(model, times, stream=stream)

@@ -1,4 +1,4 @@
-"""POST /api/pull: a model fetched, its progress told in Ollama's words; and DELETE /api/delete."""
+"""POST /api/pull: a model fetched, its progress in Ollama's words; and DELETE /api/delete."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Transcription(Translation):
 
     @property
     def words(self) -> bool:
-        """Whether the transcript tells the times of words."""
+        """Whether the transcript includes the times of words."""
         return self.response_format == "verbose_json" and not self.stream and "word" in self.timestamp_granularities
 
     @property
@@ -125,7 +125,7 @@ async def _transcribe(
     translate: bool = False,
     known: speakers.Known | None = None,
 ) -> Call:
-    """``known``: tell speakers apart, these among them. The transcription begins when all turns are known."""
+    """``known``: separate the speakers, these among them. The transcription begins when all turns are known."""
     pool: Pool = request.app.state.pool
     model = models.choose(pool, asked.model, ("asr",))
     language = languages.choose(pool.languages(model), code)

@@ -77,7 +77,7 @@ async def chat(request: Request) -> Call:
 class Style:
     """The form of a choice.
 
-    - ``thoughts``: it tells the thoughts
+    - ``thoughts``: the answer includes the thoughts
     - ``function``: a call is a ``function_call``, as before OpenAI had tools
     - ``head``: text before the answer
     - ``logprobs``: alternatives to each token that the client asked for; None: it asked for no log probabilities

@@ -77,7 +77,7 @@ async def completions(request: Request) -> Call:
 class TextChoice(Choice):
     """A choice of text_completion, whole and in chunks. ``head`` stands before the answer.
 
-    ``logged``: it tells log probabilities.
+    ``logged``: the answer includes log probabilities.
     """
 
     PREFIX, WHOLE, CHUNK = "cmpl", "text_completion", "text_completion"

@@ -53,5 +53,5 @@ def is_token(item: Any) -> bool:
     """Whether a value of JSON is a token id."""
     """Whether a value of JSON is a token id."""
     if isinstance(item, float):
-        return item.is_integer() and 0 <= item <= MAX_TOKEN  # JSON tells no 1.0 from 1
+        return item.is_integer() and 0 <= item <= MAX_TOKEN  # JSON does not distinguish 1.0 from 1
     return isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= MAX_TOKEN

@@ -81,7 +81,7 @@ class Choice(ABC):
 class Completion:
     """Folds events into completions. ``choices`` are the answers to all prompts, ``count`` to each prompt.
 
-    A whole completion tells the ``kept`` likeliest of them, by the mean log probability of their tokens. ``timings``
+    A whole completion has the ``kept`` likeliest of them, by the mean log probability of their tokens. ``timings``
     make llama-server's figures: those of the first answer at its end where it is ``timed``, and those of prompts.
     """
 
@@ -149,7 +149,7 @@ class Completion:
         return written(body).encode()
 
     def _best(self) -> Iterator[Choice]:
-        """The choices to tell, with new indices where some are left out."""
+        """The choices to send, with new indices where some are left out."""
         prompts = (self._choices[at : at + self._count] for at in range(0, len(self._choices), self._count))
         for number, choices in enumerate(prompts):
             best = choices if self._kept == self._count else sorted(choices, key=Choice.likelihood, reverse=True)

@@ -155,7 +155,7 @@ class Sampled(Adapted, Accepted, Ended, Shaped):
         }
 
     def counted(self) -> Literal["each", ""]:
-        """The ``count`` of a request whose stream tells how much of the prompt was read."""
+        """The ``count`` of a request whose stream reports how much of the prompt was read."""
         return "each" if self.stream and self.return_progress else ""
 
     def salted(self, request: Request) -> str:

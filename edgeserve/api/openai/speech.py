@@ -37,7 +37,7 @@ class Speech(SpeechOptions):
 
     @property
     def whole(self) -> bool:
-        """Whether the answer waits for its end, so that the header of a wav tells the true length."""
+        """Whether the answer waits for its end, so that the header of a wav has the true length."""
         return self.response_format == "wav" and not self.stream_format
 
 

@@ -30,7 +30,7 @@ SWITCHES = ("enable_thinking", "thinking")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The wish of a field: thoughts on or off, and the level of effort. None and "": as the model has them."""
+    """The wish of a field: thoughts on or off, and the level of effort. None and "": the model's defaults."""
 
     on: bool | None = None
     level: str = ""

@@ -15,7 +15,7 @@ from edgeserve.errors import TooLarge, UnsupportedMedia
 FORMS: dict[bytes, ModuleType] = {png.SIGNATURE: png, jpeg.SOI: jpeg, b"GIF": gif, b"BM": bmp, webp.SIGNATURE: webp}
 """Formats by the first bytes of a file."""
 BOXED: tuple[ModuleType, ...] = (heif, avif)
-"""Formats of files in boxes (ISO/IEC 14496-12), whose brand tells them apart."""
+"""Formats of files in boxes (ISO/IEC 14496-12), which differ by their brand."""
 MEMORY = 8
 """Bytes a pixel that decoding the largest picture may take, as for a PNG of 8-bit RGBA."""
 WHOLE = 14

@@ -34,7 +34,7 @@ class PictureFiles(Protocol):
         ...
 
     def close(self) -> None:
-        """End all children. Blocks for seconds at most."""
+        """End all children. Blocks for some seconds at most."""
         ...
 
 
@@ -60,7 +60,7 @@ class PictureFilesHere:
 
 
 class Reader:
-    """The pictures of one client. ``receive`` tells when the client leaves, which ends the work on them."""
+    """The pictures of one client. ``receive`` reports that the client leaves, which ends the work on them."""
 
     def __init__(self, state: State, receive: Receive) -> None:
         self._receive = receive

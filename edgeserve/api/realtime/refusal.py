@@ -21,6 +21,6 @@ class Refused(InvalidRequest):
 
 
 def words(error: EdgeserveError) -> dict[str, Any]:
-    """The error as events tell it: type, code, message, param."""
+    """The error as an object of an event: type, code, message, param."""
     told: dict[str, Any] = failures.body(error)["error"]
     return told | {"code": error.name} if isinstance(error, Refused) else told

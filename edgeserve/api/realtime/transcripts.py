@@ -16,7 +16,7 @@ class Transcripts:
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._live: dict[str, str] = {}
-        """Live words that were told, by the item."""
+        """Live words that were sent, by the item."""
 
     def overheard(self, item_id: str, text: str) -> None:
         """Words that have become certain while the user speaks."""

@@ -34,7 +34,7 @@ class Ranking:
 
 
 class RankList:
-    """The renderer. The best document comes first; of two alike, the first of the request."""
+    """The renderer. The best document comes first; equal scores keep the order of the request."""
 
     stream = False
     media_type = "application/json"

@@ -66,7 +66,7 @@ class Item(Record):
 
     @abstractmethod
     def told(self) -> dict[str, Any]:
-        """The item as lists of items tell it, but for its id."""
+        """The item as in lists of items, without its id."""
 
     def raw(self, name: str) -> Any:
         return self._given.raw(name)

@@ -1,4 +1,4 @@
-"""The output of a response: its items as they grow, and the events that tell of their growth."""
+"""The output of a response: its items as they grow, and the events about them."""
 
 from __future__ import annotations
 

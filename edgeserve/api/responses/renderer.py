@@ -20,7 +20,7 @@ from edgeserve.messages import (
 )
 
 PING = b": the answer is under way\n\n"
-"""A comment, which clients pass over, while nothing else is to tell."""
+"""A comment, which clients ignore, while there is no event to send."""
 Keep = Callable[[str, bytes, Sequence[Json]], bool]
 """Stores a response by its id, its JSON and its output. False where the store cannot keep it."""
 

@@ -167,7 +167,7 @@ class ResponseRequest(Asked):
         return sum(map(len, self._repeated.values())) > LONG
 
     def alternatives(self) -> int | None:
-        """Alternatives to tell with each token; None where the request asks for no log probabilities."""
+        """Alternatives to send with each token; None where the request asks for no log probabilities."""
         if self.top_logprobs is None:
             return 0 if LOGPROBS in self.include else None
         return self.top_logprobs

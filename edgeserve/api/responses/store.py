@@ -45,8 +45,8 @@ class StoredItem:
 class StoredResponse:
     """A response as it was answered, and the items that it was made of.
 
-    ``body`` is the response as JSON. ``items`` holds all items of the conversation, ``inputs`` of which came before the
-    response's own output.
+    ``body`` is the response as JSON. ``items`` holds all items of the conversation; the first ``inputs`` of them came
+    before the response's own output.
     """
 
     id: str

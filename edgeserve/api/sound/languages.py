@@ -17,7 +17,7 @@ REGION = re.compile(r"[-_].*", re.DOTALL)
 def choose(known: Sequence[str], code: str) -> str | None:
     """The code without its region; None where it is empty or ``AUTO``, and the model shall recognise the language.
 
-    ``known`` holds the model's codes, none of them where the model does not tell them ahead. Raises InvalidRequest
+    ``known`` holds the model's codes, empty where the model does not list its languages. Raises InvalidRequest
     with all codes.
     """
     if not code or code.lower() == AUTO:

@@ -1,4 +1,4 @@
-"""Who speaks when in a recording: the known speakers of a request, and the speakers that the engine tells apart."""
+"""Who speaks when in a recording: the known speakers of a request, and the speakers that the engine finds."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _part(segment: SegmentEvent, words: Sequence[Word]) -> SegmentEvent:
 
 
 def require(pool: Pool) -> None:
-    """Raises NotConfigured where no model tells speakers apart, with the commands that add one."""
+    """Raises NotConfigured without a model for speakers, with the commands that add one."""
     if pool.directory.of(("speaker",)):
         return
     one = INFO["speaker"]

@@ -69,7 +69,7 @@ class SpeechStream:
 class SpeechEvents(SpeechStream):
     """A file in ``speech.audio.delta`` events, base64, then ``speech.audio.done``.
 
-    These voices have no tokens, so the usage tells the ``input_characters`` and the ``output_seconds``.
+    These voices have no tokens, so the usage has ``input_characters`` and ``output_seconds``.
     """
 
     def __init__(self, make_encoder: Callable[[int], Encoder], characters: int) -> None:

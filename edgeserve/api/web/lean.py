@@ -1,6 +1,6 @@
 """The page's own files without what only their readers need, and the graph of its modules.
 
-Lines keep their numbers, so that a browser's complaint leads to the line of the file.
+Lines keep their numbers, so that a browser's error message names the right line of the file.
 """
 
 from __future__ import annotations

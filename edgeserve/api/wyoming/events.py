@@ -1,4 +1,4 @@
-"""Events on the wire: a line of JSON, then the bytes of its data and of its payload, whose lengths the line tells."""
+"""Events on the wire: a line of JSON, then the bytes of its data and of its payload, whose lengths the line gives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgeserve.dataclass import dataclass
 from edgeserve.errors import InvalidRequest, TooLarge
 
 VERSION = "1.10.2"
-"""Version of the package ``wyoming`` whose events these are. Every header tells it."""
+"""Version of the package ``wyoming`` whose events these are. Every header has it."""
 MAX_LINE, MAX_DATA, MAX_PAYLOAD = 64 << 10, 1 << 20, 1 << 20
 """Bytes of a header line, of its data and of its payload."""
 MAX_VALUES = 1024

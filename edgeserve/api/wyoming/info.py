@@ -14,7 +14,7 @@ from edgeserve.residency.pool import Pool
 PROGRAM = "edgeserve"
 """The one program of each kind. Clients use the first program, whatever their user chose."""
 UNKNOWN = ("en",)
-"""Languages of a model that does not tell its own. A program without languages is offered to nobody."""
+"""Languages of a model that does not list its own. A program without languages is offered to nobody."""
 
 
 def info(pool: Pool) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Memory:
     def _forget(self) -> None:
         """Forget conversations that are old or too many, which stand in the order of their last turns.
 
-        Of too many, the oldest of the client with the most goes: nobody else's conversations make room for it.
+        Beyond the limit, the client with the most conversations loses its oldest: no other client makes room.
         """
         while self._kept and self._clock() - next(iter(self._kept.values())).at >= SECONDS:
             self._kept.popitem(last=False)

@@ -1,1 +1,1 @@
-"""Speakers of a recording, told apart by their voices."""
+"""Speakers of a recording, separated by their voices."""

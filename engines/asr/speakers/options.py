@@ -1,4 +1,4 @@
-"""Options of the engine that tells speakers apart, checked."""
+"""Options of the engine for speakers, checked."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _labels(voices: Any) -> Any:
 
 
 def _names(groups: Any, references: Any) -> Any:
-    """The number of its speaker for each group: of a reference that is alike enough, else one of its own."""
+    """The speaker's number of each group: that of a similar reference, else a number of its own."""
     import numpy
 
     own = len(references) + numpy.arange(len(groups))
