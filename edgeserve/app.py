@@ -95,7 +95,9 @@ def build(
 
     application = Starlette(
         routes=routes(),
-        middleware=middleware(limits, _rules(config), ring, pool.figures, traces or NoTraces()),
+        middleware=middleware(
+            limits, _rules(config), ring, pool.figures, traces or NoTraces(), pool.governor.accounts.traffic
+        ),
         exception_handlers=exception_handlers(),
         lifespan=lambda application: _lifespan(parts, traces),
     )

@@ -14,6 +14,7 @@ from starlette.types import Message, Receive
 
 from edgeserve.clients import NOBODY, Client
 from edgeserve.errors import Busy, RequestTimeout, TooLarge
+from edgeserve.memory.traffic import Traffic
 from edgeserve.units import MB
 
 LARGEST_AT_ONCE = 4
@@ -110,11 +111,19 @@ class Body:
 class Bodies:
     """All open bodies. One event loop uses the object.
 
-    A body has at most ``limit`` bytes; its client may send nothing for ``patience`` seconds.
+    A body has at most ``limit`` bytes; its client may send nothing for ``patience`` seconds. ``traffic`` counts what
+    all of them hold.
     """
 
-    def __init__(self, limit: int, patience: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        limit: int,
+        patience: float,
+        clock: Callable[[], float] = time.monotonic,
+        traffic: Traffic | None = None,
+    ) -> None:
         self.limit, self.patience, self.clock = limit, patience, clock
+        self._traffic = traffic or Traffic()
         self.small = min(SMALL, int(limit * SMALL_SHARE))
         self._open: set[Body] = set()
 
@@ -125,11 +134,14 @@ class Bodies:
         return body
 
     def close(self, body: Body) -> None:
-        self._open.discard(body)
+        if body in self._open:
+            self._open.remove(body)
+            self._traffic.gone += body.size
 
     def add(self, body: Body, size: int) -> None:
         """Count bytes of a body. Raises TooLarge for this body alone, and Busy as ``make_room`` does."""
         body.size += size
+        self._traffic.came += size if body in self._open else 0
         if body.size > self.limit:
             raise self.too_large(body.size)
         self.make_room(body)

@@ -11,6 +11,7 @@ from edgeserve.api import failures
 from edgeserve.api.auth import client_of
 from edgeserve.api.bodies import Bodies
 from edgeserve.dataclass import dataclass
+from edgeserve.memory.traffic import Traffic
 from edgeserve.units import MB
 
 HOLD = "edgeserve.hold"
@@ -56,9 +57,9 @@ class BodyLimit:
     - 503 to the slowest body while all bodies together are too large
     """
 
-    def __init__(self, app: ASGIApp, limit: int, patience: float = 20.0) -> None:
+    def __init__(self, app: ASGIApp, limit: int, patience: float = 20.0, traffic: Traffic | None = None) -> None:
         self._app = app
-        self._bodies = Bodies(limit, patience)
+        self._bodies = Bodies(limit, patience, traffic=traffic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

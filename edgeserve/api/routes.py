@@ -35,6 +35,7 @@ from edgeserve.figures.figures import Figures
 from edgeserve.figures.spans import Traces
 from edgeserve.jobs import CHAT
 from edgeserve.keys.ring import Keyring
+from edgeserve.memory.traffic import Traffic
 
 
 async def describe(request: Request) -> Response:
@@ -160,12 +161,14 @@ def routes() -> list[BaseRoute]:
     ]
 
 
-def middleware(limits: Limits, rules: Rules, ring: Keyring, figures: Figures, traces: Traces) -> list[Middleware]:
+def middleware(
+    limits: Limits, rules: Rules, ring: Keyring, figures: Figures, traces: Traces, traffic: Traffic
+) -> list[Middleware]:
     """Outermost first."""
     door = Middleware(Door, ring=ring, rules=rules)
     pages = (Middleware(Cors, rules=rules), Middleware(Preflight, rules=rules)) if rules.pages else ()
     paths = Middleware(Paths, short=without_prefix({LIVE, REALTIME, *(one.path for one in ENTRIES)}))
-    body = Middleware(BodyLimit, limit=limits.max_body_bytes, patience=limits.body_seconds)
+    body = Middleware(BodyLimit, limit=limits.max_body_bytes, patience=limits.body_seconds, traffic=traffic)
     outer = Middleware(RequestId, figures=figures, traces=traces)
     return [*pages[:1], outer, *pages[1:], paths, door, body, Middleware(Inflate), Middleware(Routed)]
 

@@ -28,6 +28,7 @@ from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.resident import Resident
 from edgeserve.memory.tickets import Ticket, Tickets
 from edgeserve.memory.timeline import Timeline
+from edgeserve.memory.traffic import Traffic
 from edgeserve.memory.way import Claim, Rules, Turn, turn
 from edgeserve.system.readings import Readings
 
@@ -60,6 +61,7 @@ class Accounts:
         self.figures = Figures()
         self.timeline = Timeline(clock, wall)
         self.undelivered = undelivered
+        self.traffic = Traffic()
         self.clock = clock
         self.wall = wall
         self.changed = threading.Condition()
@@ -144,7 +146,7 @@ class Accounts:
         """Remember the bytes that the process takes beside its engines; they show only while no request runs."""
         with self.changed:
             if self.no_reservations():
-                self._base = max(0, overhead(self.occupancies(), readings) - self.undelivered())
+                self._base = max(0, overhead(self.occupancies(), readings) - self._passing())
 
     def occupancies(self, busy: Set[str] = frozenset(), spent: Set[tuple[str, str]] = frozenset()) -> list[Occupancy]:
         """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up.
@@ -156,7 +158,11 @@ class Accounts:
 
     def base(self) -> int:
         """Bytes that the process takes beside its engines."""
-        return self._base + self.undelivered()
+        return self._base + self._passing()
+
+    def _passing(self) -> int:
+        """Bytes of requests and answers, which come and go."""
+        return self.undelivered() + self.traffic.held
 
     def booked(self) -> Amount:
         """Memory that all engines hold: the sum over their rungs and over the running requests."""

@@ -13,23 +13,27 @@ from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.entry import Entry
 from edgeserve.memory.history import in_mb
 from edgeserve.system.probe import Probe
+from edgeserve.units import MB
 
 MEASURE_EVERY = 30.0
 """Seconds between two measurements of a hot engine, whose arenas may still grow."""
+LEAST_NOISE, NOISE_SHARE = MB, 1 / 16
+"""Bytes of requests beside a way up that leave its measurement exact: so many, or this share of the expected memory."""
 
 
 @dataclass(slots=True, eq=False)
 class Reservation:
     """Bytes set aside for one request and, when the engine ``climbs``, for its way up to hot.
 
-    ``mark``: as ``Accounts.begin_change`` returned it. ``booked_at``: on the accounts' clock. The context of a
-    reservation ends with ``give_back``."""
+    ``mark``: as ``Accounts.begin_change`` returned it. ``booked_at``: on the accounts' clock. ``gone``: as in
+    ``Traffic``, then. The context of a reservation ends with ``give_back``."""
 
     entry: Entry
     before: Rung
     climbs: bool
     mark: int | None
     booked_at: float
+    gone: int
     give_back: Callable[[Reservation], None]
     settled: bool = False
     measured: bool = False
@@ -59,7 +63,8 @@ class Reservations:
         entry.uses += 1
         entry.climbing = before is not Rung.HOT
         self._accounts.progress += 1
-        return Reservation(entry, before, entry.climbing, mark, self._accounts.clock(), self.release)
+        gone = self._accounts.traffic.gone
+        return Reservation(entry, before, entry.climbing, mark, self._accounts.clock(), gone, self.release)
 
     def settle(self, reservation: Reservation, measured: int | None) -> bool:
         """The engine is hot: book and learn its memory. True when it took more than expected."""
@@ -70,7 +75,7 @@ class Reservations:
         taken = entry.resident.footprint()
         with self._accounts.changed:
             expected = entry.held.total
-            entry.inexact = measured is None and not self._accounts.unchanged_since(reservation.mark)
+            entry.inexact = measured is None and not self._alone(reservation)
             if not entry.inexact or entry.source == "unknown":
                 self._measure(entry, with_expected_weights(taken, entry.hot) if measured is None else taken, measured)
             entry.climbing, entry.seen, reservation.settled = False, Rung.HOT, True
@@ -85,6 +90,16 @@ class Reservations:
         if measured is not None:
             self._learn(entry)
         return overdrawn
+
+    def _alone(self, reservation: Reservation) -> bool:
+        """Whether the engine measured its own memory alone. In the serving process it measures how that has grown.
+
+        Else a client could make it learn the bodies of its uploads, and others be refused for them ever after.
+        """
+        entry, requests = reservation.entry, self._accounts.traffic.since(reservation.gone)
+        noise = max(LEAST_NOISE, int(NOISE_SHARE * entry.held.private))
+        alone = requests <= noise or not entry.resident.in_process
+        return alone and self._accounts.unchanged_since(reservation.mark)
 
     def _tell(self, reservation: Reservation, now: float, expected: int, held: int) -> None:
         """Count the way up, and note it in the timeline. Sizes in bytes."""

@@ -24,6 +24,11 @@ class Resident(Protocol):
     @property
     def rung(self) -> Rung: ...
     @property
+    def in_process(self) -> bool:
+        """Whether its memory is a part of the serving process's."""
+        ...
+
+    @property
     def leases(self) -> int: ...
     @property
     def rounds(self) -> int:

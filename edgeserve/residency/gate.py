@@ -101,6 +101,10 @@ class Gate:
         return self.host.rung
 
     @property
+    def in_process(self) -> bool:
+        return self.host.report["isolation"] == "thread"
+
+    @property
     def leases(self) -> int:
         return len(self._leases)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from support.gates import Clock
 from edgeserve.api.bodies import FREE_VALUES, LARGEST_AT_ONCE, SHARE, SLOWEST, SMALL, Bodies, Body
 from edgeserve.clients import Client
 from edgeserve.errors import Busy, RequestTimeout, TooLarge
+from edgeserve.memory.traffic import Traffic
 
 MB = 1 << 20
 
@@ -28,6 +30,25 @@ def part(size: int, *, more: bool = True) -> Callable[[], Awaitable[Any]]:
 
 async def never() -> Any:
     await asyncio.Event().wait()
+
+
+@examples(50)
+@given(st.lists(st.lists(st.integers(0, 40_000), max_size=4), max_size=6), st.integers(0, 5))
+def test_the_bytes_of_bodies_count_until_each_is_closed(sizes: list[list[int]], left: int) -> None:
+    """The governor must know them: engines measure their memory by the growth of the process."""
+    traffic = Traffic()
+    bodies = Bodies(MB // 10, 20, traffic=traffic)
+    opened = [bodies.open() for _ in sizes]
+    for body, parts in zip(opened, sizes, strict=True):
+        for size in parts:
+            with contextlib.suppress(TooLarge):
+                body.hold(size)
+    assert traffic.held == sum(map(sum, sizes))
+    for body in (*opened[left:], *opened[left:]):
+        bodies.close(body)
+        body.hold(1)  # too late to count: nobody closes the body again
+    assert traffic.held == sum(map(sum, sizes[:left]))
+    assert traffic.came == sum(map(sum, sizes))
 
 
 def test_small_bodies_are_admitted_whatever_the_large_ones_take() -> None:

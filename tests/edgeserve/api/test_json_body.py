@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 from support.examples import examples
-from support.server import Running, fake_pool, serving
+from support.server import Running, fake_pool, serving, until
 from support.turns import calls_in_json
 
 from edgeserve.api import json_body
@@ -159,6 +159,15 @@ def test_json_has_a_limit_of_its_own(small: Running, path: str, declared: bool) 
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
     assert "the limit of this route is 1.0 MB" in answer.json()["error"]["message"]
     assert "max_json_mb" in answer.json()["error"]["message"]
+
+
+def test_the_governor_knows_the_bodies_that_are_here(small: Running) -> None:
+    traffic = small.pool.governor.accounts.traffic
+    came = traffic.came
+    for text in ("x" * 100_000, 7):  # served, and refused
+        small.client.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": text}]})
+    assert traffic.came > came + 100_000
+    until(lambda: traffic.held == 0)
 
 
 def test_uploads_may_be_larger(small: Running) -> None:

@@ -226,6 +226,20 @@ def test_undelivered_answers_count_beside_the_engines() -> None:
     assert world.residents["llm"].rung is not Rung.HOT, "all three do not fit"
 
 
+def test_an_upload_that_has_gone_keeps_no_memory_from_engines() -> None:
+    """The memory beside the engines is measured while no answer is under way, as when bodies arrive."""
+    world = World(300, FakeResident("llm", 0, 100), FakeResident("asr", 0, 100))
+    accounts = world.governor.accounts
+    accounts.traffic.came, world.probe.base = 90 * MB, 100 * MB
+    world.governor.relieve()
+    assert accounts.base() == 100 * MB
+    accounts.traffic.gone, world.probe.base = 90 * MB, 10 * MB
+    assert accounts.base() == 10 * MB
+    answer = world.begin("llm")  # nothing is measured beside it
+    assert world.heat("asr").rung is Rung.HOT
+    world.end(answer)
+
+
 def test_an_engine_whose_memory_cannot_be_read_keeps_none_from_others(caplog: pytest.LogCaptureFixture) -> None:
     world = World(200, FakeResident("llm", 0, 100), FakeResident("asr", 0, 60))
     broken = world.residents["llm"]

@@ -1,0 +1,56 @@
+"""Measured ways up: what a client sends meanwhile is no memory of the engine."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support.cases import each
+from support.examples import examples
+from support.memory import FakeResident, World
+
+from edgeserve.engine import Footprint, Rung
+from edgeserve.units import MB
+
+EXPECTED, GROWN = 160, 224
+NOISE = EXPECTED // 16
+
+
+def climbed(came: int, gone: int, during: int, *, in_process: bool) -> tuple[World, FakeResident]:
+    """An engine that has measured ``GROWN`` MB. Bytes of requests: here and gone before, and here during its way up."""
+    llm = FakeResident("llm", 0, EXPECTED)
+    llm.in_process = in_process
+    world = World(2000, llm)
+    traffic = world.governor.accounts.traffic
+    traffic.came, traffic.gone = came, gone
+    reservation = world.governor.reserve(llm)
+    traffic.came += during
+    llm.takes = dataclasses.replace(llm.takes, private=GROWN * MB)
+    llm.climb()
+    traffic.gone = traffic.came  # free again before the engine is measured, or as it is
+    world.governor.settle(reservation)
+    world.governor.release(reservation)
+    return world, llm
+
+
+@examples(100)
+@given(st.integers(0, 40 * MB), st.integers(0, 40 * MB), st.integers(0, 40 * MB), st.booleans())
+def test_no_client_raises_a_learned_peak_by_its_requests(gone: int, held: int, during: int, in_process: bool) -> None:
+    """Uploads during a way up were learned as the engine's memory, for ever: 200 MB became 236, measured."""
+    world, llm = climbed(gone + held, gone, during, in_process=in_process)
+    exact = held + during <= NOISE * MB or not in_process
+    assert world.peaks.find(llm.spec) == (Footprint(private=GROWN * MB) if exact else None)
+    assert world.booked() == (GROWN if exact else EXPECTED) * MB
+
+
+@each("seconds", [0.0, 31.0, 3600.0])
+def test_the_next_way_up_alone_is_measured(seconds: float) -> None:
+    world, llm = climbed(0, 0, 64 * MB, in_process=True)
+    world.clock.now += seconds
+    world.heat("llm")
+    assert world.peaks.find(llm.spec) is None, "hot all the time: the figure is still that of the way up"
+    world.governor.step_down(llm, Rung.COLD, "idle")
+    llm.takes = dataclasses.replace(llm.takes, private=170 * MB)
+    world.heat("llm")
+    assert world.peaks.find(llm.spec) == Footprint(private=170 * MB)
