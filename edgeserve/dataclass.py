@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-FIRST = ("__dataclass_fields__", "__init__")
-"""Made together: all that most classes ever need."""
+FIRST, FIELDS = ("__init__",), ("__dataclass_fields__",)
+"""Made apart from all others: most classes need nothing else."""
+NO_FIELD = ("ClassVar", "InitVar", "KW_ONLY")
 REST = ("__dataclass_params__", "__match_args__", "__repr__")
 EQUAL, HASH, STATE = ("__eq__",), ("__hash__",), ("__getstate__", "__setstate__")
 ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
@@ -36,48 +37,64 @@ class _Later:
 
     __slots__ = ("_make", "_name", "_owner")
 
-    def __init__(self, make: Callable[[], None]) -> None:
+    def __init__(self, make: Callable[[type], None]) -> None:
         self._make = make
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._owner, self._name = owner, name
 
     def __get__(self, instance: object, owner: type) -> Any:
-        self._make()
+        self._make(self._owner)
         made = vars(self._owner)[self._name]
         return made.__get__(instance, owner) if hasattr(made, "__get__") else made
+
+
+def _wait(names: Iterable[str], makes: Callable[[], Mapping[str, Any]]) -> dict[str, _Later]:
+    """Attributes that are made together. A class may have some of them only."""
+
+    def make(owner: type) -> None:
+        with _MAKING:
+            left = [name for name, one in waiting.items() if vars(owner).get(name) is one]
+            made = makes() if left else {}  # else another thread was faster
+            for name in left:
+                setattr(owner, name, made[name])
+
+    waiting = {name: _Later(make) for name in names}
+    return waiting
 
 
 def _dataclass(*, slots: bool, frozen: bool = False, eq: bool = True, order: bool = False) -> Callable[[type], type]:
     """As ``dataclasses.dataclass``, for classes with slots whose annotations are all fields."""
     rest = REST + REPLACE + EQUAL * eq + HASH * (eq and frozen) + STATE * frozen + ORDER * order
-    slim = _slim_frozen if frozen else dataclasses.dataclass(eq=False, repr=False, match_args=False)
     whole = dataclasses.dataclass(frozen=frozen, eq=eq, order=order, slots=slots)
 
     def decorate(kind: type) -> type:
+        derived = any("__dataclass_fields__" in vars(base) for base in kind.__mro__[1:])
+        inherited = {name for base in kind.__mro__[1:] for name in vars(base).get("__slots__", ())}
+        own = [name for name in kind.__annotations__ if name not in inherited]
         plain = {name: value for name, value in vars(kind).items() if name not in ("__dict__", "__weakref__")}
         # dataclasses would write the signature, for which it runs the module inspect: 8 ms.
         plain["__doc__"] = kind.__doc__ or kind.__name__
 
-        def later(names: tuple[str, ...], decorator: Callable[[type], type]) -> dict[str, _Later]:
-            def make() -> None:
-                with _MAKING:
-                    if any(vars(lean)[name] is one for name, one in waiting.items()):  # no thread was faster
-                        made = decorator(_class(kind, plain))
-                        _check(made, own)
-                        for name in waiting:
-                            setattr(lean, name, vars(made)[name])
+        def by(decorator: Callable[[type], type]) -> Mapping[str, Any]:
+            made = decorator(_class(kind, plain))
+            _check(made, own)
+            return vars(made)
 
-            # A class with an __eq__ of its own has the __hash__ None until dataclasses makes one.
-            waiting = {name: _Later(make) for name in names if plain.get(name) is None}
-            return waiting
+        def slim(init: bool) -> Mapping[str, Any]:
+            # dataclasses compiles two methods that refuse changes, also where nothing needs them.
+            refusing = frozen and (init or derived)
+            return by(dataclasses.dataclass(init=init, frozen=refusing, eq=False, repr=False, match_args=False))
 
-        inherited = {name for base in kind.__mro__[1:] for name in vars(base).get("__slots__", ())}
-        own = [name for name in kind.__annotations__ if name not in inherited]
+        def first() -> Mapping[str, Any]:
+            return slim(init=True) if derived or _is_odd(kind, plain) else {"__init__": _init(kind, plain, frozen)}
+
         kept = {name: value for name, value in plain.items() if name not in kind.__annotations__}
         refusals = {"__setattr__": _refuse_set, "__delattr__": _refuse_delete} if frozen else {}
-        lean = _class(kind, {**kept, **refusals, **later(FIRST, slim), **later(rest, whole), "__slots__": tuple(own)})
-        return lean
+        waiting = _wait(FIRST, first) | _wait(FIELDS, lambda: slim(init=False)) | _wait(rest, lambda: by(whole))
+        # A class with an __eq__ of its own has the __hash__ None until dataclasses makes one.
+        waiting = {name: one for name, one in waiting.items() if plain.get(name) is None}
+        return _class(kind, {**kept, **refusals, **waiting, "__slots__": tuple(own)})
 
     return decorate
 
@@ -94,31 +111,50 @@ def _refuse_delete(self: object, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-def _slim_frozen(kind: Any) -> type:
-    """A frozen class with ``FIRST`` alone: dataclasses would compile two methods that refuse changes, 0.15 ms."""
-    odd = any(
-        isinstance(one, dataclasses.Field) and (one.kw_only is True or not one.init) for one in vars(kind).values()
-    )
-    if odd or any(hasattr(base, "__dataclass_fields__") for base in kind.__mro__[1:]):
-        return dataclasses.dataclass(frozen=True, eq=False, repr=False, match_args=False)(kind)
-    made: Any = dataclasses.dataclass(init=False, eq=False, repr=False, match_args=False)(kind)
-    parameters, lines = ["self"], []
-    found = {one.name: one for one in dataclasses.fields(made)}
-    for name, one in found.items():
-        if one.default_factory is not dataclasses.MISSING:
+def _is_odd(kind: type, plain: Mapping[str, Any]) -> bool:
+    """Whether ``dataclasses`` itself must write the __init__ of a class, or refuse the class."""
+    optional = False
+    for name, annotation in kind.__annotations__.items():
+        value = plain.get(name, dataclasses.MISSING)
+        if isinstance(value, dataclasses.Field):
+            if value.kw_only is True or not value.init:
+                return True
+            value = value.default if value.default_factory is dataclasses.MISSING else _FACTORY
+        required = value is dataclasses.MISSING
+        if isinstance(value, list | dict | set) or any(word in str(annotation) for word in NO_FIELD):
+            return True
+        if optional and required:
+            return True
+        optional = not required
+    return False
+
+
+def _init(kind: type, plain: Mapping[str, Any], frozen: bool) -> Any:
+    """The __init__ of ``dataclasses``, which would take four times as long to write it."""
+    parameters, lines, defaults = ["self"], [], {}
+    for name in kind.__annotations__:
+        value, given = plain.get(name, dataclasses.MISSING), name
+        if isinstance(value, dataclasses.Field):
+            if value.default_factory is not dataclasses.MISSING:
+                given = f"_defaults[{name!r}]() if {name} is _FACTORY else {name}"
+                defaults[name] = value.default_factory
+            value = value.default
+        if name in defaults:
             parameters.append(f"{name}=_FACTORY")
-            lines.append(f"if {name} is _FACTORY: {name} = _fields[{name!r}].default_factory()")
+        elif value is not dataclasses.MISSING:
+            defaults[name] = value
+            parameters.append(f"{name}=_defaults[{name!r}]")
         else:
-            parameters.append(name if one.default is dataclasses.MISSING else f"{name}=_fields[{name!r}].default")
-        lines.append(f"_set(self, {name!r}, {name})")
+            parameters.append(name)
+        lines.append(f"_set(self, {name!r}, {given})" if frozen else f"self.{name} = {given}")
     lines += ["self.__post_init__()"] * hasattr(kind, "__post_init__") + ["pass"]
-    text = f"def make(_set, _fields, _FACTORY):\n def __init__({', '.join(parameters)}):\n  "
+    text = f"def make(_set, _defaults, _FACTORY):\n def __init__({', '.join(parameters)}):\n  "
     space: dict[str, Any] = {}
     exec(text + "\n  ".join(lines) + "\n return __init__", vars(sys.modules[kind.__module__]), space)  # noqa: S102
-    made.__init__ = space["make"](object.__setattr__, found, _FACTORY)
-    made.__init__.__qualname__ = f"{kind.__qualname__}.__init__"
-    made.__init__.__annotations__ = {**kind.__annotations__, "return": None}
-    return made  # type: ignore[no-any-return]
+    made = space["make"](object.__setattr__, defaults, _FACTORY)
+    made.__qualname__ = f"{kind.__qualname__}.__init__"
+    made.__annotations__ = {**kind.__annotations__, "return": None}
+    return made
 
 
 def _check(made: Any, slots: list[str]) -> None:
@@ -133,6 +169,7 @@ def make_all() -> None:
     for module in tuple(sys.modules.values()):
         for one in tuple(getattr(module, "__dict__", {}).values()):
             if isinstance(one, type) and isinstance(vars(one).get("__init__"), _Later):
+                getattr(one, "__init__")  # noqa: B009 - it is made now
                 dataclasses.fields(one)
 
 

@@ -67,6 +67,7 @@ class Guest:
 
     def serve(self) -> None:
         """Blocks until the engine is closed. Called on the main thread."""
+        self._tell_state()  # the engine may be opened; no thread works yet
         engine = threading.Thread(target=self._drive, name="engine")
         engine.start()
         threading.Thread(target=self._pulse, name="pulse", daemon=True).start()

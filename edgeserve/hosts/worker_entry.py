@@ -25,7 +25,8 @@ def main(connection: socket.socket, arguments: dict[str, Any]) -> None:
     channel = _channel(connection, arguments)
     with heap.uncollected():
         engine = make_engine(_spec(arguments))
-    Guest(channel, engine, confine(engine_confinement(engine)).words).serve()
+        guest = Guest(channel, engine, confine(engine_confinement(engine)).words)
+    guest.serve()
 
 
 def prepare(connection: socket.socket, arguments: dict[str, Any]) -> None:

@@ -43,8 +43,10 @@ def begin(module: str, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
     # all that the module "site" would find, which takes 15 to 30 ms of processor time (-S).
     path = f"import sys; sys.path[:] = {search_path()!a}"
     lean = f"from edgeserve.system.deferred import defer; defer{RARELY!r}"
-    # Until main begins, collections of garbage look at every module and find next to nothing.
-    code = f"import gc; gc.disable(); {path}; {lean}; from {module} import main; gc.enable(); main({numbers})"
+    # Collections of garbage would look at every module and find next to nothing: until main begins there is none, and
+    # then the modules are old (heap.uncollected).
+    old = "gc.freeze(); gc.unfreeze(); gc.enable()"
+    code = f"import gc; gc.disable(); {path}; {lean}; from {module} import main; {old}; main({numbers})"
     before = signal.pthread_sigmask(signal.SIG_BLOCK, QUIET)
     try:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and module

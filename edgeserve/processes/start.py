@@ -176,10 +176,10 @@ def reseed() -> None:
 def raise_oom_score(step: int, path: str = "/proc/self/oom_score_adj") -> bool:
     """Linux: make this process a likelier victim of the OOM killer than the server. False where that is impossible."""
     try:
-        with open(path, "r+", encoding="ascii") as file:
+        with open(path, "r+b") as file:
             score = min(OOM_MOST, int(file.read()) + step)
             file.seek(0)
-            file.write(str(score))
+            file.write(str(score).encode())
     except OSError:  # not Linux, or a sandbox whose /proc cannot be written
         return False
     return True

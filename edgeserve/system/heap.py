@@ -84,13 +84,19 @@ def collect() -> None:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Let no collection begin by itself: during imports, each looks at all modules and finds next to nothing."""
+    """Let no collection begin by itself: during imports, each looks at all modules and finds next to nothing.
+
+    All objects are old afterwards, as if collections had looked at them: only a full collection looks again.
+    """
     collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if collects:
+            if not gc.get_freeze_count():  # else all that is exempt would lose this, in a fork too
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

@@ -5,12 +5,11 @@ Each version (ABI) of the kernel's interface handles more. What the running kern
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from edgeserve.system import libc
@@ -102,26 +101,16 @@ def restrict(
 
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:
-    with _opened(path) as descriptor:
-        if descriptor is None:
-            return
-        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            rights &= ON_FILES
-        libc.system_call(ADD_RULE, ruleset, PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int | None]:
-    """A descriptor of the path; None for a path that does not exist or cannot be reached."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        yield None
-        return
+        return  # it does not exist, or cannot be reached
     try:
-        yield descriptor
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= ON_FILES
+        libc.system_call(ADD_RULE, ruleset, PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)
     finally:
-        if path.is_relative_to(PROC):
+        if path.parts[: len(PROC.parts)] == PROC.parts:
             _pinned.append(descriptor)
         else:
             os.close(descriptor)

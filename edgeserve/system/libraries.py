@@ -13,12 +13,12 @@ from pathlib import Path
 from edgeserve.system import libc, smaps
 from edgeserve.system.smaps import Mapping
 
-_LIBRARY = re.compile(r"/.*\.so(\.[\d.]+)?$")
+LIBRARY = r"/.*\.so(\.[\d.]+)?$"
 
 
 def clean_ranges(listing: Path = smaps.SMAPS) -> Iterator[Mapping]:
     """Resident ranges of libraries that nothing has written to and nothing can write to."""
-    found = smaps.read(listing, lambda path: _LIBRARY.match(path) is not None)
+    found = smaps.read(listing, lambda path: re.match(LIBRARY, path) is not None)
     return (one for one in found if one.resident and not one.anonymous and "w" not in one.permissions)
 
 

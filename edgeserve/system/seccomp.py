@@ -7,7 +7,6 @@ owners and modes of files. Calls that libraries try before an older one fail wit
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import errno
 import os
 import sys
@@ -117,7 +116,7 @@ def program(machine: str, pid: int, allowed: Mapping[str, Sequence[Test]] = NOBO
     """
     column = list(syscalls.ARCHITECTURES).index(machine)
     numbered = [
-        dataclasses.replace(rule, number=number)
+        Rule(number, rule.error, rule.tests)
         for name, rule in judged(pid, allowed).items()
         if (number := syscalls.NUMBERS[name][column]) is not None
     ]

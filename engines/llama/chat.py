@@ -13,7 +13,6 @@ from edgeserve.engine import Cancel
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.adapters import Active, active
 from edgeserve.engines.llama.background import Background, following, writing
-from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.embed import embed
 from edgeserve.engines.llama.facts import facts as facts
 from edgeserve.engines.llama.ladder import LlamaLadder
@@ -45,6 +44,7 @@ from edgeserve.slots import SlotState
 
 if TYPE_CHECKING:
     from edgeserve.engines.llama.answer import Prompt
+    from edgeserve.engines.llama.batch import Batch
     from edgeserve.engines.llama.template import ChatTemplate
 
 E = TypeVar("E")

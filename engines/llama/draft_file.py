@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama import probe
-from edgeserve.engines.llama.context import Context, vocabulary_size
 from edgeserve.engines.llama.estimate import by_shape
 from edgeserve.engines.llama.fingerprint import Mark, mark
 from edgeserve.engines.llama.gguf import TOKENS, Contents, read_contents, read_shape
@@ -20,6 +19,7 @@ from edgeserve.engines.llama.probe import Layout
 from edgeserve.errors import EngineFailure
 
 if TYPE_CHECKING:
+    from edgeserve.engines.llama.context import Context
     from edgeserve.engines.llama.draft_model import DraftModel
 
 ROLE = "draft"
@@ -29,6 +29,11 @@ FILLING = 128
 (SPEC_VOCAB_MAX_SIZE_DIFFERENCE of llama.cpp)."""
 ARRAY_HEADER = 12
 """Bytes before the texts of a GGUF array: the type of its entries, and their number."""
+
+
+def wanted(options: LlamaOptions, spec: ModelSpec) -> LlamaOptions:
+    """The options, with the draft model where there is one and guesses are wanted."""
+    return dataclasses.replace(options, drafting=ROLE in spec.files and options.speculation != "off")
 
 
 def check(path: Path, base: Path) -> None:
@@ -102,6 +107,7 @@ def beside(other: Footprint, spec: ModelSpec, layout: Layout, fewer: int) -> Foo
 
 def open_model(spec: ModelSpec, options: LlamaOptions, context: Context) -> DraftModel:
     """The draft model of a context, ready to guess. Blocks. Raises EngineFailure."""
+    from edgeserve.engines.llama.context import Context, vocabulary_size
     from edgeserve.engines.llama.draft_model import DraftModel  # most models have none
 
     path = spec.files[ROLE]

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgeserve.engine import Cancel
 from edgeserve.engines.llama.adapters import Active
-from edgeserve.engines.llama.batch import Batch
-from edgeserve.engines.llama.slot import Slot
 from edgeserve.engines.whole_texts import unit
 from edgeserve.messages import EmbeddingEvent
+
+if TYPE_CHECKING:
+    from edgeserve.engines.llama.batch import Batch
+    from edgeserve.engines.llama.slot import Slot
 
 
 def embed(

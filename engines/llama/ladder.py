@@ -13,19 +13,19 @@ from edgeserve.engine_abilities import Access
 from edgeserve.engines.llama import adapters, draft_file
 from edgeserve.engines.llama import estimate as llama_estimate
 from edgeserve.engines.llama import model as llama_model
-from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.cache import PrefixCache
-from edgeserve.engines.llama.context import Context, vocabulary_size
-from edgeserve.engines.llama.drafts import Drafts
 from edgeserve.engines.llama.gguf import Shape, read_shape
 from edgeserve.engines.llama.model import MappedModel
-from edgeserve.engines.llama.options import DEFAULT_CONTEXT, LlamaOptions, context_size, longest_draft, read_options
+from edgeserve.engines.llama.options import DEFAULT_CONTEXT, context_size, longest_draft, read_options, warn_of_length
 from edgeserve.engines.llama.states_folder import StatesFolder
 from edgeserve.errors import EngineFailure
 from edgeserve.system import heap, pages
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a worker is ready before it needs these
+    from edgeserve.engines.llama.batch import Batch
+    from edgeserve.engines.llama.context import Context
     from edgeserve.engines.llama.draft_model import DraftModel
+    from edgeserve.engines.llama.drafts import Drafts
     from edgeserve.engines.llama.probe import Layout
     from edgeserve.engines.llama.template import ChatTemplate
 
@@ -41,7 +41,7 @@ class LlamaLadder:
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
-        self._configured = self.options = _with_draft(read_options(spec.job, spec.options), spec)
+        self._configured = self.options = draft_file.wanted(read_options(spec.job, spec.options), spec)
         self._saved = PrefixCache(0)
         self._model: MappedModel | None = None
         self._weights: MappedModel | None = None
@@ -90,7 +90,7 @@ class LlamaLadder:
             self._check_files()
             self._model = self._acquire(repack=False)
             self._measure_token()
-            self._warn_of_length()
+            warn_of_length(self.spec, self._configured, self._read_shape().trained_context)
             self._saved = self._make_cache(self._model)
             self._private[Rung.WARM] = max(0, pages.private_bytes() - before)
 
@@ -98,12 +98,14 @@ class LlamaLadder:
         if self._model is None:
             raise EngineFailure(f"{self.spec.name} is cold; open it first")
         if self._batch is None:
+            from edgeserve.engines.llama.batch import Batch  # before: ``park`` does not give the module back
+
             before = pages.private_bytes_now()
             self._check_files()  # a file may have been replaced since
             self._copy, self._weights = self._copied, self._acquire(repack=self.options.reordered)
             resident = self._weights.heat()  # on other cores, while the context is made
             try:
-                self._batch = self._make_batch(self._weights)
+                self._batch = self._make_batch(Batch, self._weights)
             except BaseException:
                 resident()
                 self._weights.cool()
@@ -173,7 +175,7 @@ class LlamaLadder:
             log.info("%s: conversations are kept in %s, in clear", self.spec.name, folder.path)
         return PrefixCache(self.options.prefix_cache_mb << 20, whole=whole, disk=disk)
 
-    def _make_batch(self, weights: MappedModel) -> Batch:
+    def _make_batch(self, kind: type[Batch], weights: MappedModel) -> Batch:
         """The slots of a new context, with the draft model where there is one. Raises EngineFailure."""
         context = self._make_adapted_context(weights)
         try:
@@ -183,10 +185,13 @@ class LlamaLadder:
             self._free_context(context)
             weights.adapters.release()
             raise
-        return Batch(context, self.options.parallel, self._saved, self._make_drafts(context, model), model)
+        return kind(context, self.options.parallel, self._saved, self._make_drafts(context, model), model)
 
     def _make_drafts(self, context: Context, model: DraftModel | None = None) -> Drafts:
         """Drafts of a context, none for a model that cannot remove refused tokens from its memory."""
+        from edgeserve.engines.llama.context import vocabulary_size
+        from edgeserve.engines.llama.drafts import Drafts
+
         longest = longest_draft(self.options, vocabulary_size(context.model.handle))
         return Drafts(longest if context.removable else 0, model=model)
 
@@ -200,12 +205,6 @@ class LlamaLadder:
         self._token = self._token or llama_estimate.by_shape(self._read_shape(), self._configured).token
         if self._configured.drafting and self._draft is None:
             self._draft = draft_file.by_header(self.spec, self._configured, self._read_shape().trained_context)
-
-    def _warn_of_length(self) -> None:
-        trained = self._read_shape().trained_context
-        if "context" in self.spec.options and self._configured.context > trained > 0:
-            text = "%s: context = %d is more than the %d tokens that the model was trained on; it has %d"
-            log.warning(text, self.spec.name, self._configured.context, trained, trained)
 
     def _check_files(self) -> None:
         for path in adapters.paths_of(self.spec):
@@ -231,6 +230,8 @@ class LlamaLadder:
         return context_size(self.options, self._read_shape().trained_context)
 
     def _make_context(self, model: MappedModel) -> Context:
+        from edgeserve.engines.llama.context import Context
+
         return Context(model, self.options, self.spec.threads)
 
     def _free_context(self, context: Context) -> None:
@@ -292,8 +293,3 @@ class LlamaLadder:
 
     def restore(self) -> None:
         self.options = self._configured
-
-
-def _with_draft(options: LlamaOptions, spec: ModelSpec) -> LlamaOptions:
-    """The options, with the draft model where there is one and guesses are wanted."""
-    return dataclasses.replace(options, drafting=draft_file.ROLE in spec.files and options.speculation != "off")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Generator
+from typing import TYPE_CHECKING
 
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.background import Background
-from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.cache import Disk, SavedState
-from edgeserve.engines.llama.slot import Slot
 from edgeserve.errors import Busy, EngineFailure, Forbidden, InvalidRequest, NotSupported
 from edgeserve.messages import SlotEvent, SlotRequest
+
+if TYPE_CHECKING:
+    from edgeserve.engines.llama.batch import Batch
+    from edgeserve.engines.llama.slot import Slot
 
 
 def manage(

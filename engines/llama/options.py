@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
 from edgeserve.dataclass import dataclass
+from edgeserve.engine import ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import CHAT, PICTURES
 from edgeserve.settings import Reader, key
 from edgeserve.splits.node import MOST, read_node
+
+log = logging.getLogger("edgeserve.llama")
 
 BATCH = 256
 """Tokens of one call by default, at most. A cancel waits for one call, and the compute buffer grows with the batch."""
@@ -120,6 +124,13 @@ def context_size(options: LlamaOptions, trained: int) -> int:
     """Tokens of the context of a model with the trained context ``trained`` (0: unknown)."""
     wanted = options.context or min(trained or DEFAULT_CONTEXT, MOST_CONTEXT)
     return min(wanted, trained) if trained else wanted
+
+
+def warn_of_length(spec: ModelSpec, options: LlamaOptions, trained: int) -> None:
+    """Log a warning for a configured context beyond the trained one."""
+    if "context" in spec.options and options.context > trained > 0:
+        text = "%s: context = %d is more than the %d tokens that the model was trained on; it has %d"
+        log.warning(text, spec.name, options.context, trained, trained)
 
 
 def batch_size(options: LlamaOptions, context: int) -> int:

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -193,10 +194,8 @@ def test_nothing_is_made_before_it_is_asked_for() -> None:
     waiting = {name for name, one in vars(made).items() if type(one).__name__ == "_Later"}
     assert {"__init__", "__eq__", "__repr__"} <= waiting
     made(1)
-    assert {name for name, one in vars(made).items() if type(one).__name__ == "_Later"} == waiting - {
-        "__init__",
-        "__dataclass_fields__",
-    }
+    assert {name for name, one in vars(made).items() if type(one).__name__ == "_Later"} == waiting - {"__init__"}
+    assert [one.name for one in dataclasses.fields(made)] == ["a", "b"]
     assert made(1) == made(1)
     assert "_Later" not in {type(one).__name__ for one in vars(made).values()}
 
@@ -223,6 +222,16 @@ def test_threads_that_ask_at_once_get_equal_methods() -> None:
         for thread in threads:
             thread.join()
         assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("defaults", [{"a": []}, {"a": 1, "c": 2}])
+def test_a_field_that_dataclasses_refuses_is_refused_at_the_first_use(defaults: dict[str, object]) -> None:
+    space = {"__annotations__": {"a": "object", "b": "int", "c": "int"}, "__module__": __name__, **defaults}
+    with pytest.raises((TypeError, ValueError)) as refused:
+        dataclasses.dataclass(slots=True)(type("made", (), space))
+    made = dataclass(slots=True)(type("made", (), space))
+    with pytest.raises(refused.type, match=re.escape(str(refused.value))):
+        made(1, 2, 3)
 
 
 def test_an_annotation_that_is_no_field_is_refused() -> None:

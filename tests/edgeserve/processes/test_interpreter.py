@@ -54,7 +54,7 @@ def test_flags_of_this_process_go_on(
     interpreter.begin("some.module", [5, 6])
     (command, _) = commands[0]
     assert command[:-2] == [sys.executable, "-S", "-s", "-B", "-Xutf8", "-Xdev", "-O", "-O"]
-    assert command[-1].endswith("from some.module import main; gc.enable(); main(5, 6)")
+    assert command[-1].endswith("from some.module import main; gc.freeze(); gc.unfreeze(); gc.enable(); main(5, 6)")
 
 
 def test_our_packages_are_found_where_only_a_finder_knows_them(monkeypatch: pytest.MonkeyPatch) -> None:

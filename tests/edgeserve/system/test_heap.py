@@ -95,6 +95,25 @@ def test_the_settings_are_taken() -> None:
     assert ended.stdout.strip() == str(hasattr(ctypes.CDLL(None), "mallopt"))
 
 
+OLD = """
+import gc
+from edgeserve.system import heap
+if {frozen}: gc.freeze()
+with heap.uncollected():
+    made = [[] for _ in range(5000)]
+print(any(one is made for one in gc.get_objects(generation=2)), gc.get_freeze_count() > 0)
+"""
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_no_collection_looks_at_imported_objects_soon(frozen: bool) -> None:
+    """In a process of its own. Objects that are exempt in a process that forks stay exempt."""
+    ended = subprocess.run(
+        [sys.executable, "-c", OLD.format(frozen=frozen)], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.split() == [str(not frozen), str(frozen)]
+
+
 def test_collections_wait_during_imports() -> None:
     assert gc.isenabled()
     with contextlib.suppress(ImportError), heap.uncollected():
