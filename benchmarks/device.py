@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import contextlib
 import dataclasses
 import json
 import multiprocessing
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.process import ServerProcess, serving
+
 import edgeserve
 from edgeserve.errors import ModelMissing
-from edgeserve.jobs import JOBS, Job
+from edgeserve.jobs import INFO, JOBS, Job
 from edgeserve.models.folder import default_root
 from edgeserve.models.store import Store, StoredModel
 
@@ -113,6 +117,19 @@ def linked(folder: Path, names: Iterable[str]) -> tuple[Path, dict[str, StoredMo
         if kept.is_dir() and not link.exists():
             link.symlink_to(kept, target_is_directory=True)
     return root, stored
+
+
+@contextlib.contextmanager
+def serving_models(models: Mapping[Job, str]) -> Iterator[ServerProcess]:
+    """A healthy server of these models by job, over a store of its own."""
+    companions = [name for job in models for name in INFO[job].companions.values()]
+    with tempfile.TemporaryDirectory() as folder:
+        root, _ = linked(Path(folder), [*models.values(), *companions])
+        config = Path(folder) / "models.toml"
+        config.write_text("".join(toml(job, {"model": name}) for job, name in models.items()))
+        with serving(config, "--log-level", "warning", environ={"EDGESERVE_MODELS_DIR": str(root)}) as server:
+            server.wait_healthy()
+            yield server
 
 
 def _stored(store: Store, name: str) -> StoredModel:

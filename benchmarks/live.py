@@ -16,17 +16,15 @@ import http.client
 import io
 import json
 import statistics
-import tempfile
 import time
 import wave
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psutil
 from benchmarks import device, report
-from benchmarks.process import ServerProcess, serving
+from benchmarks.process import ServerProcess
 
 SENTENCES = (
     "The quick brown fox jumps over the lazy dog.",
@@ -153,15 +151,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
     runs = parser.parse_args().runs
-    with tempfile.TemporaryDirectory() as folder:
-        models = device.Models()
-        root, _ = device.linked(Path(folder), [models.asr, models.tts])
-        config = Path(folder) / "models.toml"
-        config.write_text(device.toml("asr", {"model": models.asr}) + device.toml("tts", {"model": models.tts}))
-        environ = {"EDGESERVE_MODELS_DIR": str(root)}
-        with serving(config, "--log-level", "warning", environ=environ) as server:
-            server.wait_healthy()
-            results = measure(server, runs)
+    models = device.Models()
+    with device.serving_models({"asr": models.asr, "tts": models.tts}) as server:
+        results = measure(server, runs)
     header = ["sessions at once", "final text, median s", "worst", "first words, median s", "processor s a second"]
     body = report.table(header, rows(results))
     draw(results)

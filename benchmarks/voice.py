@@ -16,18 +16,14 @@ import base64
 import contextlib
 import json
 import statistics
-import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from benchmarks import device, report
 from benchmarks.live import recorded
-from benchmarks.process import ServerProcess, serving
-
-from edgeserve.jobs import INFO
+from benchmarks.process import ServerProcess
 
 QUESTIONS = ("What is the capital of France?", "How many days are in a week?", "What do herons eat?")
 STORY = "Tell me a long story about a little girl who lived near the forest."
@@ -200,16 +196,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
     runs = parser.parse_args().runs
-    with tempfile.TemporaryDirectory() as folder:
-        models = device.Models()
-        root, _ = device.linked(Path(folder), [models.llm, models.asr, models.tts, *INFO["asr"].companions.values()])
-        config = Path(folder) / "models.toml"
-        tables = (device.toml(job, {"model": getattr(models, job)}) for job in ("llm", "asr", "tts"))
-        config.write_text("".join(tables))
-        environ = {"EDGESERVE_MODELS_DIR": str(root)}
-        with serving(config, "--log-level", "warning", environ=environ) as server:
-            server.wait_healthy()
-            results = measure(server, runs)
+    models = device.Models()
+    with device.serving_models({"llm": models.llm, "asr": models.asr, "tts": models.tts}) as server:
+        results = measure(server, runs)
     header = ["conversations", "first sound, median s", "p95", "longest gap s", "answers with a gap"]
     body = report.table(header, rows(results))
     cut = f"{statistics.median(results.interruptions):.2f} s (median), {max(results.interruptions):.2f} s (worst)"

@@ -61,7 +61,7 @@ class Governor:
         self.accounts = accounts
         self.figures = accounts.figures
         self._gauge = Gauge(accounts, probe)
-        probe.beat = Sampler(accounts, self._gauge).sample
+        self.sampler = Sampler(accounts, self._gauge)
         self._mover = Mover(accounts, probe)
         self._admission = Admission(accounts, probe, self._mover)
         self._relief = Relief(accounts, probe, self._gauge, self._mover, self.defragment)
@@ -90,8 +90,8 @@ class Governor:
         self._loop.wake()
 
     def start(self) -> None:
-        """Start the readings and the pressure loop."""
-        self.probe.start()
+        """Start the readings, each with a sample behind it, and the pressure loop."""
+        self.probe.start(self.sampler.sample)
         self._loop.start()
 
     def stop(self) -> None:

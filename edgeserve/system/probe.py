@@ -40,8 +40,6 @@ class Probe:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.accelerator = accelerator or NullAccelerator()
-        self.beat: Callable[[], object] = lambda: None
-        """Called by the thread after each of its readings."""
         self._family = Family(workers, proc, platform)
         self._override = override_mb * MB
         self._proc = proc
@@ -55,10 +53,10 @@ class Probe:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Start the reader thread. May be called again after ``stop``."""
+    def start(self, then: Callable[[], object] = lambda: None) -> None:
+        """Start the reader thread, which calls ``then`` after each reading. May be called again after ``stop``."""
         self._stopped.clear()
-        self._thread = threading.Thread(target=self._loop, name="edgeserve-probe", daemon=True)
+        self._thread = threading.Thread(target=self._loop, args=[then], name="edgeserve-probe", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -90,11 +88,11 @@ class Probe:
         self._latest = readings
         return readings
 
-    def _loop(self) -> None:
+    def _loop(self, then: Callable[[], object]) -> None:
         while not self._stopped.wait(self.interval):
             try:
                 self.read_quick()
-                self.beat()
+                then()
             except Exception:
                 log.exception("memory could not be read; the next reading is in %g s", self.interval)
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360"
+    "00000002000148afa4710000000049454e44ae426082"
+)
+"""A picture of one pixel."""
 TALK = [{"role": "user", "content": "hello"}]
 BODIES: dict[str, dict[str, Any]] = {
     "Chat": {"prompt": "hello"},

@@ -198,7 +198,9 @@ class FakeProbe:
 
     read_quick = latest = read
 
-    def start(self) -> None: ...
+    def start(self, then: Callable[[], object]) -> None:
+        self.then = then
+
     def stop(self) -> None: ...
 
 

@@ -7,11 +7,11 @@ import contextlib
 import json
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from support.gates import PATIENCE_SECONDS
-from support.server import Running
+from support.server import Running, until
 
 from edgeserve.connections import Patience
 
@@ -77,6 +77,20 @@ def alive(running: Running) -> bool:
 
 TEXT = 1
 """Opcode of a WebSocket's text frame (RFC 6455, 5.2)."""
+
+
+def flood(link: socket.socket, piece: bytes, over: Callable[[], bool]) -> None:
+    """Send ``piece`` again and again, and read nothing, until ``over``. The server sets the pace."""
+    pieces, sent = piece * (1 + (1 << 16) // len(piece)), 0
+    link.setblocking(False)
+
+    def send() -> bool:
+        nonlocal sent
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            sent += link.send(pieces[sent % len(piece) :])
+        return over()
+
+    until(send)
 
 
 def handshake(*lines: str, path: str = "/v1/transcribe/live") -> bytes:

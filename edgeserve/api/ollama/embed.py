@@ -13,12 +13,12 @@ from edgeserve.api.ollama import names, ndjson
 from edgeserve.api.ollama.options import Options
 from edgeserve.api.ollama.request import Asked, read
 from edgeserve.api.ollama.times import Times
-from edgeserve.api.openai.embeddings import MAX_DIMENSIONS, MAX_INPUTS, numbers
+from edgeserve.api.openai.embeddings import MAX_DIMENSIONS, MAX_INPUTS, Vectors, numbers
 from edgeserve.api.schema import Object
 from edgeserve.api.values import Flag, Integer, Text, Texts
-from edgeserve.errors import ContextOverflow, EdgeserveError
+from edgeserve.errors import ContextOverflow
 from edgeserve.jobs import VECTORS
-from edgeserve.messages import EmbeddingEvent, EmbedRequest, Event
+from edgeserve.messages import EmbedRequest
 from edgeserve.residency.pool import Pool
 
 TOO_LONG = "the input length exceeds the context length"
@@ -81,39 +81,24 @@ def _call(
     return Call(model, [wanted], renderer, asked.keep_alive, threaded=True, begun=times.begin)
 
 
-class VectorList:
-    """The renderer of /api/embed. It writes each vector as it comes."""
+class VectorList(Vectors):
+    """The renderer of /api/embed."""
 
-    stream = False
-    media_type = "application/json"
-
-    START = b'{"embeddings":['
+    START, BETWEEN = b'{"embeddings":[', b","
 
     def __init__(self, model: str, times: Times, dimensions: int | None = None) -> None:
-        self._model = model
+        super().__init__(model, dimensions)
         self._times = times
-        self._dimensions = dimensions
-        self._count = 0
-        self._tokens = 0
 
-    def feed(self, index: int, event: Event) -> bytes:
-        if not isinstance(event, EmbeddingEvent):
-            return b""
+    def _item(self, vector: bytes) -> bytes:
         self._times.event()
-        written: list[Any] = list(numbers(event.vector, self._dimensions))
-        before = b"," if self._count else self.START
-        self._count += 1
-        self._tokens += event.tokens
-        return before + ndjson.ENCODER.encode(written).encode()
+        written: list[Any] = list(numbers(vector, self._dimensions))
+        return ndjson.ENCODER.encode(written).encode()
 
-    def end(self) -> bytes:
+    def _rest(self) -> bytes:
         told = dict(self._times.durations())
         times = {name: told[name] for name in ("total_duration", "load_duration") if name in told}
-        rest = ndjson.ENCODER.encode({"model": self._model, **times, "prompt_eval_count": self._tokens})
-        return (b"" if self._count else self.START) + b"]," + rest.encode()[1:]
-
-    def fail(self, error: EdgeserveError) -> bytes:
-        return b""
+        return ndjson.ENCODER.encode({"model": self._model, **times, "prompt_eval_count": self._tokens}).encode()
 
 
 class OneVector(VectorList):

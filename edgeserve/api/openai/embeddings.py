@@ -6,7 +6,9 @@ import base64
 import json
 import math
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from starlette.requests import Request
 
@@ -51,11 +53,8 @@ async def embeddings(request: Request) -> Call:
     )
 
 
-START = b'{"object": "list", "data": ['
-
-
-class EmbeddingList:
-    """The renderer of embeddings. With ``dimensions``, vectors are cut and brought to length 1 again, as OpenAI does.
+class Vectors(ABC):
+    """A renderer of vectors. With ``dimensions``, vectors are cut and brought to length 1 again, as OpenAI does.
 
     It writes each vector as it comes: writing 2,048 of them in one call would stop all other requests for a second. The
     text takes several times the bytes of the vectors, and counts as the bytes of the answer.
@@ -64,9 +63,12 @@ class EmbeddingList:
     stream = False
     media_type = "application/json"
 
-    def __init__(self, model: str, encoding_format: str = "float", dimensions: int | None = None) -> None:
+    START: ClassVar[bytes]
+    """The text before the first vector."""
+    BETWEEN: ClassVar[bytes] = b", "
+
+    def __init__(self, model: str, dimensions: int | None = None) -> None:
         self._model = model
-        self._format = encoding_format
         self._dimensions = dimensions
         self._count = 0
         self._tokens = 0
@@ -74,20 +76,42 @@ class EmbeddingList:
     def feed(self, index: int, event: Event) -> bytes:
         if not isinstance(event, EmbeddingEvent):
             return b""
-        vector = self._written(event.vector)
-        item = {"object": "embedding", "index": self._count, "embedding": vector}
-        before = b", " if self._count else START
+        before, item = self.BETWEEN if self._count else self.START, self._item(event.vector)
         self._count += 1
         self._tokens += event.tokens
-        return before + json.dumps(item).encode()
+        return before + item
 
     def end(self) -> bytes:
-        usage = {"prompt_tokens": self._tokens, "total_tokens": self._tokens}
-        rest = json.dumps({"model": self._model, "usage": usage}).encode()
-        return (b"" if self._count else START) + b"], " + rest[1:]
+        return (b"" if self._count else self.START) + b"]" + self.BETWEEN + self._rest()[1:]
 
     def fail(self, error: EdgeserveError) -> bytes:
         return b""
+
+    @abstractmethod
+    def _item(self, vector: bytes) -> bytes:
+        """The text of the next vector."""
+
+    @abstractmethod
+    def _rest(self) -> bytes:
+        """The object whose members follow the vectors."""
+
+
+class EmbeddingList(Vectors):
+    """The renderer of OpenAI's embeddings."""
+
+    START = b'{"object": "list", "data": ['
+
+    def __init__(self, model: str, encoding_format: str = "float", dimensions: int | None = None) -> None:
+        super().__init__(model, dimensions)
+        self._format = encoding_format
+
+    def _item(self, vector: bytes) -> bytes:
+        item = {"object": "embedding", "index": self._count, "embedding": self._written(vector)}
+        return json.dumps(item).encode()
+
+    def _rest(self) -> bytes:
+        usage = {"prompt_tokens": self._tokens, "total_tokens": self._tokens}
+        return json.dumps({"model": self._model, "usage": usage}).encode()
 
     def _written(self, vector: bytes) -> str | list[float]:
         found = numbers(vector, self._dimensions)

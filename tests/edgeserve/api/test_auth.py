@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from support.cases import each
-from support.raw import TEXT, dialled, frame, handshake
+from support.raw import TEXT, dialled, flood, frame, handshake
 from support.refusals import told
 from support.server import Running, fake_pool, serving, until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -284,13 +284,12 @@ def test_a_websocket_whose_client_does_not_read_ends_with_its_key(tmp_path: Path
     """It lasted until the time-out of writing, which is a minute here."""
     with contextlib.ExitStack() as held:
         running, keys = held.enter_context(looking(tmp_path, key("phone"), patience=Patience(write=60)))
-        link = held.enter_context(dialled(running, timeout=1, receive_bytes=4096))
+        link = held.enter_context(dialled(running, receive_bytes=4096))
         link.sendall(handshake("Authorization: Bearer phone", path=path))
+        assert link.recv(12) == b"HTTP/1.1 101", "frames that come before this answer are refused"
         until(lambda: len(getattr(running.app.state, places)) == 1)
         (connection,) = running.server.server_state.connections
-        with contextlib.suppress(TimeoutError):
-            link.sendall(frame(TEXT, b"no command") * 100_000)
-        until(lambda: connection._full)
+        flood(link, frame(TEXT, b"no command"), lambda: connection._full)
         file.write(keys, [key("desk")])
         until(lambda: len(getattr(running.app.state, places)) == 0)
 

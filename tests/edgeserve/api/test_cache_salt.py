@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from starlette.requests import Request
+from support.bodies import PNG, TALK
 from support.cases import each
 from support.server import Running
 
@@ -54,12 +55,6 @@ def test_anything_but_a_short_text_is_refused_by_name(name: object) -> None:
     assert caught.value.param == "prompt_cache_key"
 
 
-PNG = bytes.fromhex(
-    "89504e470d0a1a0a0000000d4948445200000001000000010800000000"
-    "3a7e9b550000000a49444154789c6360000000020001"
-    "48afa4710000000049454e44ae426082"
-)
-TALK = [{"role": "user", "content": "hello"}]
 ROUTES: dict[str, tuple[str, dict[str, Any], dict[str, bytes]]] = {
     "/v1/chat": ("llm", {"prompt": "hello"}, {}),
     "/v1/chat/stream": ("llm", {"messages": TALK}, {}),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from starlette.requests import Request
+from support.bodies import PNG
 from support.cases import each
 from support.pictures import IDLE
 from support.turns import counted_calls, most_in_a_turn
@@ -27,10 +28,6 @@ from edgeserve.messages import Message, ToolCall
 
 LIMITS = Limits(unknown_fields="refuse")
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-PNG = bytes.fromhex(
-    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
-    "48afa4710000000049454e44ae426082"
-)
 TOOL = {"type": "function", "function": {"name": "f"}}
 
 

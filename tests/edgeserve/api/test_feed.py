@@ -40,7 +40,7 @@ def sampled(running: Running, **query: Any) -> list[dict[str, Any]]:
 
 def test_it_begins_with_the_past_and_all_models() -> None:
     with managed() as (running, world):
-        world.pool.governor.probe.beat()
+        world.pool.governor.sampler.sample()
         first = sampled(running)[0]
         stats = running.client.get("/memory/stats").json()
         assert set(first["models"]) == {"llm", "asr"}

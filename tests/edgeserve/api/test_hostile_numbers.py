@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support.bodies import BODIES as EXAMPLES
+from support.bodies import PNG
 from support.cases import each
 from support.examples import examples
 from support.refusals import names, told
@@ -27,10 +28,6 @@ from edgeserve.jobs import JOBS
 
 BIAS = '{"1": %s, "2": 1}'
 WAV = encoded(melody(1), SOUNDS["wav"])
-PNG = bytes.fromhex(
-    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
-    "48afa4710000000049454e44ae426082"
-)
 MORE = {"Speech": {"response_format": "pcm"}, "Tokenize": {"content": "hello"}}
 """Fields beside the examples."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.bodies import PNG, TALK
 from support.cases import each
 from support.refusals import names
 from support.server import Running, fake_pool, serving, until
@@ -75,12 +76,6 @@ WAV = (
     b"RIFF\x24\x7d\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x80\x3e\x00\x00\x00\x7d\x00\x00\x02\x00\x10\x00data"
     b"\x00\x7d\x00\x00" + bytes(32_000)
 )
-PNG = bytes.fromhex(
-    "89504e470d0a1a0a0000000d4948445200000001000000010800000000"
-    "3a7e9b550000000a49444154789c6360000000020001"
-    "48afa4710000000049454e44ae426082"
-)
-TALK = [{"role": "user", "content": "hello"}]
 QUESTIONS: dict[str, tuple[str, dict[str, Any], dict[str, bytes]]] = {
     "/v1/chat": ("llm", {"prompt": "hello"}, {}),
     "/v1/chat/stream": ("llm", {"prompt": "hello"}, {}),

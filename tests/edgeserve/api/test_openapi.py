@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from jsonschema.validators import extend
 from starlette.routing import Route
-from support.bodies import BODIES, TALK
+from support.bodies import BODIES, PNG, TALK
 from support.cases import each
 from support.server import Running, fake_pool, serving
 from support.sounds import FORMS, encoded, melody
@@ -287,10 +287,6 @@ def ask(client: httpx.Client, path: str, record: type[Record], fields: dict[str,
 
 
 WAV = encoded(melody(1), FORMS["wav"])
-PNG = bytes.fromhex(
-    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
-    "48afa4710000000049454e44ae426082"
-)
 PULLING = ("/admin/pull", "/models", "/api/pull")
 """Routes that fetch models, which this server has no store for; tests/edgeserve/api/manage has one."""
 ROUTES = [

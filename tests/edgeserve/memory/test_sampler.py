@@ -12,13 +12,13 @@ from support.memory import FakeResident, ThriftyResident, World, world_at
 
 from edgeserve.engine import Rung
 from edgeserve.errors import DoesNotFit, MemoryPressure
-from edgeserve.memory.sampler import Sampler, shares
+from edgeserve.memory.sampler import shares
 from edgeserve.memory.timeline import Held, Point
 from edgeserve.units import MB
 
 
 def sampled(world: World) -> Point:
-    world.probe.beat()
+    world.governor.sampler.sample()
     timeline = world.governor.timeline
     return timeline.read(timeline.place(0), 1)[0]
 
@@ -160,4 +160,6 @@ def test_savings_deaths_and_stopped_answers_are_noted() -> None:
 
 def test_the_governor_takes_a_sample_after_each_reading() -> None:
     world = World(1000)
-    assert isinstance(world.probe.beat.__self__, Sampler)
+    world.governor.start()
+    world.governor.stop()
+    assert world.probe.then == world.governor.sampler.sample

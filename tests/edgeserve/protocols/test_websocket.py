@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.gates import Held, engine_of
-from support.raw import TEXT, alive, dialled, frame, handshake, read_all, refusal
+from support.raw import TEXT, alive, dialled, flood, frame, handshake, read_all, refusal
 from support.server import Running, fake_pool, serving, until
 from support.sound import speech
 
@@ -67,10 +67,8 @@ def test_answers_that_are_not_read_fill_no_memory_and_end_it(live: Running) -> N
         waiting.extend(one.transport.get_write_buffer_size() for one in list(live.server.server_state.connections))
         return len(live.app.state.sessions) == 0
 
-    with opened(live, timeout=1, receive_bytes=4096) as link:
-        with contextlib.suppress(TimeoutError, ConnectionError):
-            link.sendall(frame(TEXT, b"no command") * 10_000)
-        until(ended)
+    with opened(live, receive_bytes=4096) as link:
+        flood(link, frame(TEXT, b"no command"), ended)
         assert WRITE_BYTES < max(waiting) <= WRITE_BYTES + 2 * READ_BYTES
 
 

@@ -42,6 +42,15 @@ def submit(gate: Gate, work: Work) -> None:
     gate.submit(work)
 
 
+def at_work(chat: Gate) -> tuple[Held, Mailbox]:
+    """The hold of an engine that is at work on a request, and the request's reader."""
+    chat.preload()
+    held, first = Held(engine_of(chat)), Mailbox()
+    submit(chat, first.work(ask("one")))
+    assert held.entered.wait(10)
+    return held, first
+
+
 def test_clients_who_always_ask_again_do_not_keep_another_model_out(gates: tuple[Governor, Gate, Gate]) -> None:
     """Chat always has leases and waiting requests, so that nobody ever finds it idle."""
     _, chat, speech = gates
@@ -69,11 +78,8 @@ def test_clients_who_always_ask_again_do_not_keep_another_model_out(gates: tuple
 
 def test_a_model_in_the_way_admits_nothing_new_until_the_ticket_is_served(gates: tuple[Governor, Gate, Gate]) -> None:
     governor, chat, speech = gates
-    chat.preload()
-    held = Held(engine_of(chat))
-    first, second, spoken = Mailbox(), Mailbox(), Mailbox()
-    submit(chat, first.work(ask("one")))
-    assert held.entered.wait(10)
+    held, first = at_work(chat)
+    second, spoken = Mailbox(), Mailbox()
     submit(speech, spoken.work(SpeakRequest("One.")))
     until(lambda: governor.stats()["waiting"] == ["tts"])
     submit(chat, second.work(ask("two")))
@@ -86,11 +92,8 @@ def test_a_model_in_the_way_admits_nothing_new_until_the_ticket_is_served(gates:
 
 def test_a_ticket_whose_client_has_gone_keeps_nobody(gates: tuple[Governor, Gate, Gate]) -> None:
     governor, chat, speech = gates
-    chat.preload()
-    held = Held(engine_of(chat))
-    first, second, spoken = Mailbox(), Mailbox(), Mailbox()
-    submit(chat, first.work(ask("one")))
-    assert held.entered.wait(10)
+    held, first = at_work(chat)
+    second, spoken = Mailbox(), Mailbox()
     gone = spoken.work(SpeakRequest("One."))
     submit(speech, gone)
     until(lambda: bool(governor.accounts.tickets))
@@ -106,11 +109,8 @@ def test_a_ticket_whose_client_has_gone_keeps_nobody(gates: tuple[Governor, Gate
 
 def test_a_gate_that_stops_gives_its_ticket_back(gates: tuple[Governor, Gate, Gate]) -> None:
     governor, chat, speech = gates
-    chat.preload()
-    held = Held(engine_of(chat))
-    first, spoken = Mailbox(), Mailbox()
-    submit(chat, first.work(ask("one")))
-    assert held.entered.wait(10)
+    held, first = at_work(chat)
+    spoken = Mailbox()
     submit(speech, spoken.work(SpeakRequest("One.")))
     until(lambda: bool(governor.accounts.tickets))
     speech.stop()

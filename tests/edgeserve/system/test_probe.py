@@ -186,10 +186,11 @@ class Counting:
 def test_the_thread_reads_until_it_is_stopped(linux: Path) -> None:
     card = Counting()
     one = probe(linux, interval=0.001, accelerator=card)
-    before = set(threading.enumerate())
-    one.start()
+    before, told = set(threading.enumerate()), threading.Event()
+    one.start(told.set)
     for _ in range(3):
         assert card.seen.acquire(timeout=10)
+    assert told.wait(10)
     one.stop()
     while card.seen.acquire(blocking=False):
         pass

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support import bodies
 from support.gates import HeldAnswer
 from support.server import Running, fake_pool, serving
 
@@ -21,12 +22,7 @@ TOOL = {
     "input_schema": {"type": "object", "required": ["tz"], "properties": {"tz": {"type": "string"}}},
 }
 ASKS = [{"role": "user", "content": 'get_time {"tz": "UTC"}'}]
-PNG = base64.b64encode(
-    bytes.fromhex(
-        "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
-        "48afa4710000000049454e44ae426082"
-    )
-).decode()
+PNG = base64.b64encode(bodies.PNG).decode()
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
 
 

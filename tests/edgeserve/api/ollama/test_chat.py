@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support import bodies
 from support.server import Running, fake_pool, serving
 
 from edgeserve.engine import Rung
@@ -25,12 +26,7 @@ TOOL = {
         "parameters": {"type": "object", "required": ["tz"], "properties": {"tz": {"type": "string"}}},
     },
 }
-PNG = base64.b64encode(
-    bytes.fromhex(
-        "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
-        "48afa4710000000049454e44ae426082"
-    )
-).decode()
+PNG = base64.b64encode(bodies.PNG).decode()
 
 
 def chat(client: httpx.Client, **body: Any) -> Any:
