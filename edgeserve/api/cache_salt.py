@@ -6,16 +6,25 @@ import hashlib
 
 from starlette.requests import HTTPConnection
 
-from edgeserve.api.auth import keys
+from edgeserve.api.auth import client_of, keys
 
 LIMIT = 256
 """Characters of ``prompt_cache_key``."""
 
 
+CLIENT_CHARS = 16
+
+
 def salt(request: HTTPConnection, name: str) -> str:
-    """A hash of the client's API key and its ``prompt_cache_key``; empty where it gives neither."""
+    """Two hashes with a slash between them; empty where the client gives neither a key nor ``name``.
+
+    1. Of the client, whose share of the caches the salt takes: the key that the server knows it by, else its network.
+    2. Of its API key and its ``prompt_cache_key``. Where the server asks for no key, a client may send any.
+    """
     key = b"\n".join(keys(request.scope)) or request.headers.get("authorization", "").encode("latin-1", "replace")
     if not key and not name:
         return ""
     # The length keeps a key that ends in the name apart from a shorter key with a longer name.
-    return hashlib.sha256(len(key).to_bytes(4, "big") + key + name.encode()).hexdigest()
+    given = hashlib.sha256(len(key).to_bytes(4, "big") + key + name.encode()).hexdigest()
+    client = "".join(client_of(request.scope).owner.group)
+    return f"{hashlib.sha256(client.encode()).hexdigest()[:CLIENT_CHARS]}/{given}"

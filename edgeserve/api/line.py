@@ -133,12 +133,12 @@ async def _folded(
 ) -> AsyncGenerator[bytes, None]:
     """The renderer's bytes for each event and for the end.
 
-    ``kept`` counts the bytes of an answer that is kept: those of its events. The renderer of a whole answer may make
-    more of them, which count instead: numbers as text take several times their bytes.
+    ``kept`` counts the bytes of an answer that is kept: those of its events. Of a whole answer, the renderer's bytes
+    count where they are more: numbers as text are, and texts of the request that come back.
 
     Each token passes here, so that this loop makes no generator and counts nothing for it that nobody needs.
     """
-    renderer, steps, counted = call.renderer, Steps(threaded=call.threaded), 0
+    renderer, steps, counted, all_events = call.renderer, Steps(threaded=call.threaded), 0, 0
     grows = kept is not None and not renderer.stream
     try:
         async with contextlib.aclosing(events):
@@ -148,6 +148,7 @@ async def _folded(
                     if kept is not None:
                         counted = weigh(whole[1])
                         kept.add(counted)
+                        all_events += counted
                     for pair in _cut(whole) if call.threaded else (whole,):
                         part, more = await steps.begin(renderer.feed, *pair)
                         while part is not None:
@@ -159,6 +160,9 @@ async def _folded(
                 whole = await anext(events, None)
             part, more = await steps.begin(renderer.end)
             while part is not None:
+                if kept is not None and grows:
+                    kept.add(max(0, len(part) - all_events))
+                    all_events = max(0, all_events - len(part))
                 yield part
                 part = None if more is None else await steps.next(more)
     finally:

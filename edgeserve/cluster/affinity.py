@@ -10,6 +10,8 @@ from typing import Any
 
 MOST = 10_000
 """Conversations that are remembered; a digest and a name each, about 200 bytes."""
+LONG, ENDS = 64 << 10, 4 << 10
+"""Characters of a text that is digested by its length and its two ends. A single call writes a text of any length."""
 MOST_DIGESTS = 1024
 """Beginnings of one conversation, the longest ones. A question holds them, and it is sent between processes."""
 
@@ -18,9 +20,18 @@ def digests(model: str, messages: Sequence[Any]) -> tuple[bytes, ...]:
     """One digest for each beginning of a conversation: of its first message, of the first two, and so on."""
     found, state = deque[bytes](maxlen=MOST_DIGESTS), hashlib.blake2b(model.encode("utf-8", "replace"), digest_size=16)
     for one in messages:
-        state.update(b"\0" + json.dumps(one, sort_keys=True).encode())
+        state.update(b"\0" + json.dumps(_shortened(one), sort_keys=True).encode())
         found.append(state.digest())
     return tuple(found)
+
+
+def _shortened(value: Any) -> Any:
+    """The value with the ends of its long texts. Pictures have megabytes, and 8 million wide characters take 0.2 s."""
+    if isinstance(value, str):
+        return value if len(value) <= LONG else [len(value), value[:ENDS], value[-ENDS:]]
+    if isinstance(value, list):
+        return [_shortened(one) for one in value]
+    return {name[:LONG]: _shortened(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 class Affinity:

@@ -18,6 +18,7 @@ from edgeserve.engine import Adapter, ModelSpec
 from edgeserve.engines.llama.fingerprint import Mark, fingerprint, mark
 from edgeserve.engines.llama.gguf import FLOAT32, TEXT, Contents, Tensor, read_contents
 from edgeserve.engines.llama.runtime import error_details, llama
+from edgeserve.engines.llama.state_index import client_of
 from edgeserve.errors import EngineFailure, InvalidRequest
 
 Active = tuple[tuple[int, float], ...]
@@ -147,7 +148,7 @@ class Adapters:
         if not active:
             return salt
         made = [(self._prints[number], scale) for number, scale in active]
-        return hashlib.sha256(json.dumps([salt, made]).encode()).hexdigest()
+        return f"{client_of(salt)}/{hashlib.sha256(json.dumps([salt, made]).encode()).hexdigest()}"
 
 
 def paths_of(spec: ModelSpec) -> tuple[Path, ...]:

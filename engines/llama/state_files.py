@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from edgeserve.dataclass import dataclass
+from edgeserve.engines.llama.state_index import client_of
 
 log = logging.getLogger("edgeserve.llama")
 
@@ -46,8 +48,26 @@ def files_in(folder: Path) -> Iterator[StateFile]:
             if path.suffix in (SUFFIX, KEPT, PART) and one.is_file(follow_symlinks=False):
                 with contextlib.suppress(FileNotFoundError):
                     about = one.stat(follow_symlinks=False)
-                    yield StateFile(path, about.st_size, about.st_mtime, path.name.partition("-")[0])
+                    yield StateFile(path, about.st_size, about.st_mtime, salt_in(path.name))
     except FileNotFoundError:
         return
     except OSError as error:
         log.warning("the states in %s cannot be listed: %s", folder, error)
+
+
+def salt_in(name: str) -> str:
+    """The hash that stands for the salt in the name of a file. The part before its slash stands for the client."""
+    return name.partition("-")[0].replace(".", "/")
+
+
+def owner_of(salt: str) -> str:
+    """Hashes that stand for a salt in names of files: the salt itself may be derived from a key of the API.
+
+    Of a client with several salts, the client's hash, a dot, and the hash of the salt.
+    """
+    client = client_of(salt)
+    return _hash(client) if client == salt else f"{_hash(client)}.{_hash(salt)}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(b"edgeserve owner of a state" + text.encode()).hexdigest()[:16]

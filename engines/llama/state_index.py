@@ -99,22 +99,35 @@ def shared(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def next_victim(ones: Iterable[T], size: Callable[[T], int], more: Mapping[str, int] | None = None) -> T | None:
-    """The first of ``ones`` that has the salt which takes the most; ``ones`` begin with the least recently used.
+    """The first of ``ones`` of the client that takes the most, and of its salt that takes the most.
 
-    ``more``: size that a salt takes besides. None when the salt that takes the most has none of ``ones``.
+    ``ones`` begin with the least recently used. ``more``: size that a salt takes besides. None when that salt has none
+    of ``ones``.
     """
     listed = list(ones)
     taken = Counter(more or {})
     for one in listed:
         taken[one.salt] += size(one)
-    most = max(taken.values(), default=0)
-    return next((one for one in listed if taken[one.salt] == most), None)
+    clients, largest = Counter[str](), Counter[str]()
+    for salt, held in taken.items():
+        client = client_of(salt)
+        clients[client] += held
+        largest[client] = max(largest[client], held)
+    most = max(clients.values(), default=0)
+    greedy = {client for client, held in clients.items() if held == most}
+    found = (one for one in listed if (client := client_of(one.salt)) in greedy and taken[one.salt] == largest[client])
+    return next(found, None)
+
+
+def client_of(salt: str) -> str:
+    """The client whose share a salt takes: the part before the first slash. A client may have any number of salts."""
+    return salt.partition("/")[0]
 
 
 def choose_victims(ones: Iterable[Z], over: int, more: Mapping[str, int] | None = None) -> list[Z] | None:
     """Victims among ``ones``, so that ``over`` bytes go, as ``next_victim`` chooses them one by one.
 
-    None when the salt that takes the most has none of them left.
+    None when ``next_victim`` finds none among those left.
     """
     kept, gone = list(ones), []
     while over > 0:

@@ -27,9 +27,9 @@ from edgeserve.engines.llama.bindings import version
 from edgeserve.engines.llama.cache import SavedState
 from edgeserve.engines.llama.fingerprint import fingerprint
 from edgeserve.engines.llama.options import LlamaOptions
-from edgeserve.engines.llama.state_files import KEPT, SUFFIX
+from edgeserve.engines.llama.state_files import KEPT, SUFFIX, owner_of
 from edgeserve.engines.llama.state_index import StateIndex
-from edgeserve.engines.llama.states_folder import StatesFolder, owner_of, remove
+from edgeserve.engines.llama.states_folder import StatesFolder, remove
 from edgeserve.errors import DiskFull, InvalidRequest, NotFound
 
 log = logging.getLogger("edgeserve.llama")

@@ -3,8 +3,8 @@
     ROOT/.shared/MODEL/    models whose bound is "auto": they share it
     ROOT/MODEL/            a model with a bound of its own
 
-A file is named OWNER-REST.state. OWNER is a hash of the salt, so that shares hold across models. A worker may list the
-files of other models, and remove them, but not read them. A file appears whole or not at all.
+A file is named OWNER-REST.state. OWNER has hashes of the client and the salt, so that shares hold across models. A
+worker may list the files of other models, and remove them, but not read them. A file appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgeserve.engines.llama.state_files import KEPT, PART, SUFFIX, StateFile, files_in, subfolders
-from edgeserve.engines.llama.state_index import choose_victims, next_victim
+from edgeserve.engines.llama.state_files import KEPT, PART, SUFFIX, StateFile, files_in, salt_in, subfolders
+from edgeserve.engines.llama.state_index import choose_victims, client_of, next_victim
 from edgeserve.engines.llama.writing import Allowance
 
 log = logging.getLogger("edgeserve.llama")
@@ -120,7 +120,7 @@ class StatesFolder:
         """
         size = sum(memoryview(part).nbytes for part in parts)
         spared = self._allowance if name.endswith(SUFFIX) else None  # whoever names a state wants it written
-        if spared is not None and not spared.take(size):
+        if spared is not None and not spared.take(size, client_of(salt_in(name))):
             log.debug("%s: enough was written for now; a state of %d MB is not kept", self.path, size >> 20)
             return False
         for folder in dict.fromkeys((self.pool, self.path)):
@@ -148,7 +148,7 @@ class StatesFolder:
         1. Of the states with names, those of the owner with the most, the least recently used first.
         2. Other states, as ``_make_room`` chooses them; where they do not suffice, further named ones of this owner.
         """
-        owner, bound = name.partition("-")[0], int(self.limit * NAMED_SHARE)
+        owner, bound = salt_in(name), int(self.limit * NAMED_SHARE)
         named = [one for one in self.files() if one.path.suffix == KEPT and one.path != self.path / name]
         # 1.
         gone = choose_victims(named, sum(one.size for one in named) + size - bound, {owner: size})
@@ -171,7 +171,7 @@ class StatesFolder:
 
     def _make_room(self, size: int, name: str, instead: Collection[Path]) -> bool:
         """Remove states without a name until a file of ``size`` bytes fits. False as ``_make_room_for_named``."""
-        now, owner = self._clock(), name.partition("-")[0]
+        now, owner = self._clock(), salt_in(name)
         files = [one for one in self.files() if not (_outdated(one, now) and remove(one.path))]
         taken = sum(one.size for one in files)
         limit = self._limit if self._limit is not None else self._limit_beside(taken)
@@ -231,11 +231,6 @@ def states_path(root: Path, model: str, *, shared: bool) -> tuple[Path, Path]:
         name = f"{name[: LONGEST_NAME - 17]}-{hashlib.sha256(model.encode()).hexdigest()[:16]}"
     pool = root / SHARED if shared else root / name
     return pool, root / SHARED / name if shared else pool
-
-
-def owner_of(salt: str) -> str:
-    """A hash that stands for a salt in names of files: the salt itself may be derived from a key of the API."""
-    return hashlib.sha256(b"edgeserve owner of a state" + salt.encode()).hexdigest()[:16]
 
 
 def remove(path: Path) -> bool:

@@ -33,14 +33,15 @@ from edgeserve.api.responses.values import Input, Metadata
 from edgeserve.api.schema import Object, Record
 from edgeserve.api.values import Enum, Flag, Ignored, Integer, Number, Text, Texts
 from edgeserve.dataclass import dataclass
+from edgeserve.errors import TooLarge
 from edgeserve.messages import ChatRequest, Sampling
 from edgeserve.residency.pool import Pool
 
 MANY = 64
 """Items of a request that the event loop gathers itself. A thread gathers more."""
 MAX_INCLUDED = 32
-LONG = 64 << 10
-"""Characters that the event loop repeats itself: a stream repeats them three times."""
+LONG, MOST_REPEATED = 64 << 10, 1 << 20
+"""Characters that the event loop repeats itself, and that any response repeats. A stream repeats them three times."""
 LOGPROBS = "message.output_text.logprobs"
 """The value of ``include`` that asks for log probabilities."""
 ADVICE = "send the whole conversation in input, or previous_response_id"
@@ -160,11 +161,13 @@ class ResponseRequest(Asked):
         super().__init__(fields, limits)
         self._repeated = {name: self._text_of(name, value) for name, value in self._long().items()}
         """JSON of the fields that may be long, made here, where a thread reads a large body."""
-
-    @property
-    def is_long(self) -> bool:
+        size = sum(map(len, self._repeated.values()))
+        if size > MOST_REPEATED:
+            text = f"have {size:,} characters, with {' and '.join(one for one in self._repeated if one != 'tools')}"
+            limit = f"the limit is {MOST_REPEATED:,}, since a response repeats them"
+            raise TooLarge(f"tools {text}; {limit}: send fewer", param="tools")
+        self.is_long = size > LONG
         """Whether the response repeats so much that a thread should write it."""
-        return sum(map(len, self._repeated.values())) > LONG
 
     def alternatives(self) -> int | None:
         """Alternatives to send with each token; None where the request asks for no log probabilities."""

@@ -14,6 +14,7 @@ from support.cases import each
 from support.server import Running
 
 from edgeserve.api import cache_salt
+from edgeserve.api.auth import KEY
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.question import Prompt
@@ -28,6 +29,35 @@ def salt(key: str = "", name: object = None) -> str:
     return cache_salt.salt(Request({"type": "http", "headers": headers}), asked.prompt_cache_key)
 
 
+def of_client(address: str, group: str = "", **asked: str) -> str:
+    """The client's part of a salt. ``group``: of the key that the server knows the client by."""
+    headers = [(name.replace("_", "-").encode(), value.encode()) for name, value in asked.items() if name != "name"]
+    scope = {"type": "http", "headers": headers, "client": (address, 1), KEY: group}
+    return cache_salt.salt(Request(scope), asked.get("name", "")).partition("/")[0]
+
+
+def test_a_client_is_the_key_that_the_server_knows_it_by() -> None:
+    """Names, further keys and addresses of its requests change nothing."""
+    mine = {
+        of_client("10.0.0.1", "mine", authorization="Bearer one"),
+        of_client("10.0.0.1", "mine", authorization="Bearer one", name="a"),
+        of_client("10.0.0.1", "mine", authorization="Bearer one", x_api_key="more"),
+        of_client("10.0.0.2", "mine", name="b"),
+    }
+    assert len(mine) == 1
+    assert of_client("10.0.0.1", "other", authorization="Bearer one") not in mine
+
+
+def test_without_a_key_that_counts_a_client_is_its_network() -> None:
+    """It may send any key and any name: each was a client with a share of its own."""
+    here = {of_client("10.0.0.1", name=name) for name in "abc"}
+    here |= {of_client("10.0.0.1", authorization=f"Bearer {name}") for name in "abc"}
+    assert len(here) == 1
+    assert of_client("10.0.0.2", name="a") not in here
+    assert of_client("2001:db8::1", name="a") == of_client("2001:db8::2", name="a")
+    assert of_client("127.0.0.1", name="a") == of_client("::1", name="a")
+
+
 TEXTS = some.text(some.characters(min_codepoint=32, max_codepoint=255), max_size=12)
 
 
@@ -38,7 +68,7 @@ def test_every_pair_has_a_salt_of_its_own_that_names_neither(pairs: list[tuple[s
     assert salts == [salt(*pair) for pair in pairs]
     for (key, name), made in zip(pairs, salts, strict=True):
         assert (made == "") is (key == name == "")
-        assert len(made) in (0, 64)
+        assert len(made) in (0, 81)
 
 
 @given(TEXTS.filter(bool), some.integers(0, 12), some.integers(0, 12))
@@ -93,7 +123,7 @@ def test_every_route_that_chats_is_salted(running: Running, path: str, monkeypat
     for key, name in (("", None), ("one", None), ("two", None), ("one", "a"), ("one", "b"), ("", "a")):
         seen.clear()
         assert ask(running.client, path, key, name).status_code == 200
-        assert set(seen) == {salt(f"Bearer {key}" if key else "", name)}
+        assert {one.partition("/")[2] for one in seen} == {salt(f"Bearer {key}" if key else "", name).partition("/")[2]}
 
 
 @pytest.mark.parametrize("path", ROUTES)

@@ -119,6 +119,24 @@ def test_a_whole_answer_is_counted_until_it_is_read() -> None:
         until(lambda: running.pool.deliveries.held == 0)
 
 
+@pytest.mark.parametrize("character", ["a", "é", "\U0001f600"])
+def test_the_part_of_a_whole_answer_that_repeats_its_request_is_counted(character: str) -> None:
+    """Documents of 16 MB became answers of 48 MB, which nobody counted while their clients read slowly."""
+    with serving(fake_pool(["rerank"])) as running, connected(running) as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        body = json.dumps({"query": "a", "documents": [character * 300_000] * 4}).encode()
+        slow.sendall(b"POST /v1/rerank HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n")
+        slow.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        slow.settimeout(30)
+        head = slow.recv(1000)
+        size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
+        assert size > 1_000_000
+        assert size <= running.pool.deliveries.held < size + 10_000
+        while slow.recv(1 << 20):
+            pass
+        until(lambda: running.pool.deliveries.held == 0)
+
+
 def test_log_probabilities_that_a_stream_keeps_are_counted_until_its_end() -> None:
     go = threading.Event()
     with serving(fake_pool(["llm"])) as running, contextlib.ExitStack() as held:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from edgeserve.cluster.affinity import MOST_DIGESTS, Affinity, digests
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.cases import each
+
+from edgeserve.cluster import affinity
+from edgeserve.cluster.affinity import ENDS, LONG, MOST_DIGESTS, Affinity, digests
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 FIRST = {"role": "user", "content": "Who are you?"}
@@ -52,3 +60,34 @@ def test_a_conversation_of_any_length_has_few_digests() -> None:
     memory = Affinity()
     memory.keep(digests("chat", long), "box")
     assert memory.home(digests("chat", [*long, ANSWER, NEXT])) == "box"
+
+
+@each(
+    "message",
+    [
+        "漢" * 1_000_000,
+        {"role": "user", "content": "é" * 1_000_000},
+        {"role": "user", "content": [{"type": "text", "text": "\U0001f600" * 500_000}] * 3},
+        {"k" * 1_000_000: None},
+    ],
+)
+def test_a_long_text_is_not_written_in_one_call(message: Any) -> None:
+    """8 million wide characters held the door of a cluster for 0.2 s."""
+    written: list[str] = []
+
+    def dumps(*given: Any, **named: Any) -> str:
+        written.append(json.dumps(*given, **named))
+        return written[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(affinity, "json", SimpleNamespace(dumps=dumps))
+        digests("chat", [message])
+    assert 0 < max(map(len, written)) < 12 * LONG
+
+
+def test_long_texts_are_told_apart_by_their_lengths_and_ends() -> None:
+    text = "a" * 2 * LONG
+    others = [text + "a", f"b{text[1:]}", f"{text[1:]}b", f"{text[: 2 * LONG - ENDS]}b{text[: ENDS - 1]}", text[:LONG]]
+    found = {digests("chat", [{"content": one}]) for one in (text, *others)}
+    assert len(found) == 1 + len(others)
+    assert digests("chat", [{"content": "a" * 2 * LONG}]) == digests("chat", [{"content": text}])

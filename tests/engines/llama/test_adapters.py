@@ -18,6 +18,8 @@ from edgeserve.engine import Adapter, ModelSpec, Rung
 from edgeserve.engines.llama import adapters
 from edgeserve.engines.llama.adapters import Adapters, active
 from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.state_files import owner_of, salt_in
+from edgeserve.engines.llama.state_index import client_of
 from edgeserve.errors import EngineFailure, Forbidden, InvalidRequest
 from edgeserve.messages import (
     ChatEvent,
@@ -383,6 +385,8 @@ def test_slots_are_saved_with_the_adapters_of_the_model_and_with_no_others(make:
     cached()
     first = next(number for number, one in enumerate(engine.slot_states()) if one.tokens)
     saved = manage("save", first)
+    [path] = tmp_path.rglob("*-mine.slot")
+    assert client_of(salt_in(path.name)) == owner_of(""), "adapters make further salts, and no further client"
     manage("erase", first)
     assert manage("restore", 2).tokens == saved.tokens
     assert cached() == len(prompt) - 1

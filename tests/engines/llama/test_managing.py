@@ -11,8 +11,8 @@ from support.hot import hot_engines
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.state_files import owner_of
 from edgeserve.engines.llama.states import StateFiles
-from edgeserve.engines.llama.states_folder import owner_of
 from edgeserve.errors import Busy, DiskFull, Forbidden, InvalidRequest, NotFound, NotSupported
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, SlotEvent, SlotRequest
 

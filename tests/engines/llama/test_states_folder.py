@@ -19,6 +19,8 @@ from support.examples import examples
 
 from edgeserve.engines.llama import states_folder
 from edgeserve.engines.llama.cache import SavedState
+from edgeserve.engines.llama.state_files import owner_of, salt_in
+from edgeserve.engines.llama.state_index import client_of
 from edgeserve.engines.llama.states import StateFiles
 from edgeserve.engines.llama.states_folder import (
     DISK_SHARE,
@@ -28,7 +30,6 @@ from edgeserve.engines.llama.states_folder import (
     SHARED,
     WRITING_SECONDS,
     StatesFolder,
-    owner_of,
     states_path,
     sweep,
 )
@@ -95,6 +96,24 @@ def test_no_client_takes_the_share_of_another_in_any_model(tmp_path: Path) -> No
         put(other, str(number), 100, age=100 - number, owner=floods)
     assert f"{SHARED}/one/{mine}-a.state" in names(tmp_path)
     assert not put(other, "large", 300, owner=floods)
+
+
+def test_a_client_with_many_salts_has_one_share(tmp_path: Path) -> None:
+    """A ``prompt_cache_key`` for each request pushed the conversations of all others off the disk."""
+    mine, folder = owner_of("mine/1"), shared(tmp_path, "one", 400)
+    assert put(folder, "a", 200, age=1000, owner=mine)
+    for number in range(20):
+        put(folder, str(number), 50, age=100 - number, owner=owner_of(f"floods/{number}"))
+    there = names(folder.path)
+    assert f"{mine}-a.state" in there
+    assert len(there) == 1 + 4
+
+
+def test_salts_of_one_client_have_files_of_their_own() -> None:
+    salts = ("", "mine", "mine/1", "mine/2", "other/1", "/1")
+    owners = [owner_of(one) for one in salts]
+    assert len(set(owners)) == len(salts)
+    assert [client_of(salt_in(f"{one}-a-b.state")) for one in owners] == [owner_of(client_of(one)) for one in salts]
 
 
 @pytest.mark.parametrize(
@@ -291,6 +310,14 @@ def test_too_much_writing_is_refused_until_later(tmp_path: Path) -> None:
     now = 1e6
     assert put(folder, "b")
     assert StatesFolder(tmp_path, "one", 1 << 30).limits_writes is False
+
+
+def test_a_client_that_writes_very_much_leaves_others_their_part(tmp_path: Path) -> None:
+    allowance = Allowance(1000, clock=lambda: 0.0)
+    folder = StatesFolder(tmp_path, "one", None, free=lambda path: 1 << 30, allowance=allowance)
+    floods = [put(folder, str(number), owner=owner_of(f"floods/{number}")) for number in range(20)]
+    assert sum(floods) == 7
+    assert put(folder, "a", 200, owner=owner_of("mine/1"))
 
 
 @given(some.text(min_size=1, max_size=300), some.booleans())

@@ -344,3 +344,18 @@ def test_a_number_that_no_json_can_repeat_is_refused(client: httpx.Client, field
     answer = client.post("/v1/responses", content=data, headers={"content-type": "application/json"})
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["message"] == f"{field} holds a number beyond the range of a float"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tools": [ADD | {"description": "d" * 2_000_000}], "tool_choice": "none"},
+        {"instructions": "é" * 1_100_000},
+        {"tools": [ADD | {"name": f"t{number}", "description": "d" * 10_000} for number in range(128)]},
+    ],
+)
+def test_fields_that_no_response_repeats(client: httpx.Client, fields: dict[str, Any]) -> None:
+    """Tools of 15 MB that no prompt holds made three events of 15 MB, and a slow reader kept each in memory."""
+    error = refusal(client, 413, input="one", **fields)
+    assert "the limit is 1,048,576, since a response repeats them: send fewer" in error["message"]
+    assert error["param"] == "tools"
