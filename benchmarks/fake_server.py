@@ -30,7 +30,9 @@ def serve(port: int, slots: int, delay: float, isolation: str = "thread") -> Non
     from edgeserve.residency.host import Host
     from edgeserve.residency.pool import Pool
     from edgeserve.server import Server
+    from edgeserve.system import turns
 
+    turns.shorten()  # as the server does: an engine without a runtime never lends the interpreter
     spec = ModelSpec(
         "llm", "fake", "edgeserve.engines.fake.chat:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG}
     )
