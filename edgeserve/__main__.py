@@ -17,7 +17,7 @@ def run() -> int:
     """Run the command; returns its exit code. Ctrl-C ends it with 130 and no traceback, also at its begin and end.
 
     During imports Ctrl-C kills the process, because Python swallows some KeyboardInterrupts there. A process that was
-    started with Ctrl-C ignored (nohup, a script's background) goes on ignoring it.
+    started with Ctrl-C ignored (nohup, a script's background) continues to ignore it.
     """
     _set_interrupt(signal.default_int_handler, _end_at_once)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # blocked while this process was started again

@@ -213,7 +213,7 @@ class Batching(Protocol):
 
     @property
     def starved(self) -> bool:
-        """True when no run can go on before another ends, because all of them share one context."""
+        """True when no run can continue before another ends, because all of them share one context."""
         ...
 
     def run(
@@ -222,7 +222,7 @@ class Batching(Protocol):
         cancel: Cancel,
         prepared: object | None = None,
     ) -> Generator[ContextEvent | RerankEvent | None, None, None]:
-        """As ``chat``, ``embed`` and ``rerank``, but yields None when it needs a ``step`` to go on. Requires hot.
+        """As ``chat``, ``embed`` and ``rerank``, but yields None when it needs a ``step`` to continue. Requires hot.
 
         Its end, and closing it, gives the slot back. An error ends this answer alone. ``prepared``: the result of
         ``Preparing.prepare``; without it the engine prepares the request here.
@@ -230,7 +230,7 @@ class Batching(Protocol):
         ...
 
     def step(self) -> None:
-        """Compute once for all runs. Raises EngineFailure; then no run can go on."""
+        """Compute once for all runs. Raises EngineFailure; then no run can continue."""
         ...
 
     def idle_work(self) -> Iterator[None]:

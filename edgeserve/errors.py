@@ -4,7 +4,7 @@ The tree of errors:
     EdgeserveError
     ├── InvalidRequest            the request is wrong; ``param`` names the field
     │   ├── ContextOverflow       the prompt does not fit in the model's context
-    │   ├── PreviousResponseNotFound  the response to go on from is not kept, or another client's
+    │   ├── PreviousResponseNotFound  the response to continue from is not kept, or another client's
     │   ├── UnsupportedMedia      audio or image in a form that cannot be read
     │   ├── TooLarge              a body, an image or an audio beyond the limit
     │   └── NotSupported          it asks for what this server, or this model, does not have
@@ -20,7 +20,7 @@ The tree of errors:
     ├── ShuttingDown              the server is draining
     ├── DoesNotFit                the model cannot be held inside the memory budget
     ├── MemoryPressure            memory ran critical while the answer was being made
-    ├── Cancelled                 the client went away
+    ├── Cancelled                 the client left
     ├── SlowReader                the client reads its answer too slowly while others wait
     ├── EngineFailure             the runtime failed; the engine has been closed
     │   └── Unreachable           another machine that holds a part of the model does not answer, or may not be asked

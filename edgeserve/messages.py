@@ -62,7 +62,7 @@ class ChatRequest:
     - ``adapters``: roles and scales of the model's adapters to apply; None: those that every answer uses
     - ``thinking``: whether the model thinks before its answer; None: as its chat template does
     - ``variables``: further variables of the chat template, as the text of a JSON object
-    - ``continues``: the last message is the beginning of the answer, which goes on there
+    - ``continues``: the last message is the beginning of the answer, which continues there
     - ``generation_prompt``: the chat template ends in the beginning of the assistant's turn
     - ``min_tokens``: the model cannot end its answer before so many tokens
     - ``ignore_eos``: the model cannot end its answer

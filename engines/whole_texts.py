@@ -17,7 +17,7 @@ DOCUMENT_SHARE = 4
 
 
 class Pair(Protocol):
-    """A query with one document. ``cut``: the document goes on."""
+    """A query with one document. ``cut``: the document continues."""
 
     @property
     def tokens(self) -> Sequence[int]: ...

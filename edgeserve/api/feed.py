@@ -51,7 +51,7 @@ class FeedQuery(Strict):
 
 
 async def feed(request: Request) -> Response:
-    """Samples and happenings until the client goes or the server ends. Raises Busy."""
+    """Samples and happenings until the client leaves or the server ends. Raises Busy."""
     asked = FeedQuery(Fields(dict(request.query_params), written=True), limits_of(request))
     listeners: Places = request.app.state.listeners
     with contextlib.ExitStack() as held:
@@ -82,7 +82,7 @@ async def _events(pool: Pool, past: int, mine: Place, admission: Admission) -> A
 
 
 def _end(pool: Pool, mine: Place, admission: Admission) -> str:
-    """Why the feed ends now; empty where it goes on."""
+    """Why the feed ends now; empty where it continues."""
     if pool.ending:
         return "the server is shutting down"
     return "another client has this place: all are taken" if mine.lost.is_set() else admission.over

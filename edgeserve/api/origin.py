@@ -65,7 +65,7 @@ def read_host(text: str) -> Site | None:
 
 
 def read_origin(text: str) -> Page | None:
-    """The page; None for ``null``, and for a text that goes on behind the host."""
+    """The page; None for ``null``, and for a text that continues behind the host."""
     found = ORIGIN.fullmatch(text)
     if found is None or (site := read_host(found["host"])) is None:
         return None

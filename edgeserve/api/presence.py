@@ -53,7 +53,7 @@ async def leashed(receive: Receive, aside: Aside, work: Callable[[Leash], T]) ->
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which is cancelled when the client goes. The body must have been read.
+    """The result of ``work``, which is cancelled when the client leaves. The body must have been read.
 
     Raises what ``work`` raises, and Cancelled.
     """

@@ -142,7 +142,7 @@ def _right(page: bytes) -> bool:
 
 
 def _long_packets(sizes: bytes) -> Iterator[int]:
-    """Places in a page where a packet may begin that is long, or goes on in the next page."""
+    """Places in a page where a packet may begin that is long, or continues in the next page."""
     if sizes[:1] == b"\xff":
         yield 0
     for run in LONG.finditer(sizes):

@@ -82,7 +82,7 @@ class Stream:
         self.ended.set()
 
     async def left(self) -> None:
-        """Wait until the client goes, behind the end of its body."""
+        """Wait until the client leaves, behind the end of its body."""
         await self.ended.wait()
         await _disconnect(self._receive)
 
@@ -203,7 +203,7 @@ async def _disconnect(receive: Receive) -> None:
 
 
 async def _forward(answer: httpx.Response, receive: Receive, send: Send) -> None:
-    """Send the answer as it comes, until it ends or the client goes."""
+    """Send the answer as it comes, until it ends or the client leaves."""
     headers = [(name.lower(), value) for name, value in answer.headers.raw]
     kept = [(name, value) for name, value in headers if name not in HOP_BY_HOP]
     await send({"type": "http.response.start", "status": answer.status_code, "headers": kept})

@@ -102,7 +102,7 @@ async def _join(node: ClientConnection, receive: Receive, send: Send) -> None:
 
 
 async def _up(node: ClientConnection, receive: Receive) -> None:
-    """Messages of the client, until it goes."""
+    """Messages of the client, until it leaves."""
     while (message := await receive())["type"] == "websocket.receive":
         text = message.get("text")
         await node.send(message["bytes"] if text is None else text)

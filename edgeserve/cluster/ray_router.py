@@ -64,7 +64,7 @@ class PlacingRouter(RequestRouter):  # type: ignore[misc]
             self._ahead.sent(pending.metadata.internal_request_id, name, model)
 
     def _leave(self, pending: PendingRequest, cancelled: bool) -> None:
-        """A client that goes before its request is sent leaves no request behind."""
+        """A client that leaves before its request is sent leaves no request behind."""
         if cancelled:
             self._ahead.dropped(pending.metadata.internal_request_id)
 

@@ -119,5 +119,5 @@ def _turn(conversation: Conversation, line: str) -> None:
     except KeyboardInterrupt:
         print(" (stopped)")
     except EdgeserveError as error:
-        # The conversation goes on after an error, such as a full context.
+        # The conversation continues after an error, such as a full context.
         print(f"[ERROR] {error}", file=sys.stderr)

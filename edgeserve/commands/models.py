@@ -90,7 +90,7 @@ def _whole(store: Store, name: str) -> StoredModel | None:
 
 
 def _lacks(store: Store, name: str) -> bool:
-    """Print the packages that the model lacks to run. The pull goes on."""
+    """Print the packages that the model lacks to run. The pull continues."""
     lacking = store.needed(name)
     if lacking:
         report("WARNING", f"{name} can be pulled, but runs only with {packages(lacking)}: {command(lacking)}")

@@ -59,7 +59,7 @@ def take_turns(conversation: Conversation, microphone: Microphone) -> None:
         except KeyboardInterrupt:
             print(" (stopped)")
         except EdgeserveError as error:
-            # The conversation goes on after an error, such as a full context.
+            # The conversation continues after an error, such as a full context.
             print(f"[ERROR] {error}", file=sys.stderr)
 
 

@@ -109,7 +109,7 @@ class Voice:
                 self._write(f"> {event['transcript'].strip()}")
                 self._end_line()
             case "error" if event["error"].get("code") != OVER:
-                # The conversation goes on after an error, such as one of an engine.
+                # The conversation continues after an error, such as one of an engine.
                 print(f"[ERROR] {event['error'].get('message')}", file=sys.stderr)
 
     def interrupt(self) -> bool:

@@ -191,7 +191,7 @@ class EngineHost(Facts):
     def _let_in(self, scheduler: Scheduler) -> None:
         """Begin as many answers as there is room for. The first may wait for memory, the others never do.
 
-        None begins beside an answer that goes on in an engine that has failed: it closes when all have ended. A paused
+        None begins beside an answer that continues in a failed engine, which closes when all have ended. A paused
         one may take its reader's time, and keeps nobody waiting.
         """
         runs = self._loop.runs
@@ -215,7 +215,7 @@ class EngineHost(Facts):
     def _await_readers(self, scheduler: Scheduler) -> None:
         """Wait until a reader has room, a request comes, or a paused answer must give its place to a waiting request.
 
-        Returns at once while any answer can go on.
+        Returns at once while any answer can continue.
         """
         starved = self._loop.starved
         cut = (starved or scheduler.waits()) and scheduler.cut_slowest()

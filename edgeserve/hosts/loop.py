@@ -51,7 +51,7 @@ class Loop(Protocol):
 
     @property
     def starved(self) -> bool:
-        """True when no answer can go on before a paused one gives its room in the engine back."""
+        """True when no answer can continue before a paused one gives its room in the engine back."""
         ...
 
     def begin(self, admitted: Admitted) -> None:
@@ -59,7 +59,7 @@ class Loop(Protocol):
         ...
 
     def turn(self) -> list[Ended]:
-        """Let every answer go on up to the next step, and take that step. Returns the answers that ended."""
+        """Let every answer continue up to the next step, and take that step. Returns the answers that ended."""
         ...
 
     def idle_work(self) -> Iterator[None]:
@@ -67,7 +67,7 @@ class Loop(Protocol):
         ...
 
     def wake(self) -> None:
-        """Let a turn that waits go on: a request came, a reader has room, or an answer is cancelled. Any thread."""
+        """Let a turn that waits continue: a request came, a reader has room, or an answer is cancelled. Any thread."""
         ...
 
 

@@ -78,7 +78,7 @@ class Runs:
         self._runs.append(Run(admitted, answer))
 
     def advance(self) -> tuple[list[Ended], bool]:
-        """Let every answer go on as far as it can. The failure of one answer ends that answer alone.
+        """Let every answer continue as far as it can. The failure of one answer ends that answer alone.
 
         Returns the answers that ended, and True when another answer needs a step.
         """

@@ -15,7 +15,7 @@ log = logging.getLogger("edgeserve.gate")
 
 
 class Worker:
-    """The first task starts the thread. A task that raises is logged, and the thread goes on with the next.
+    """The first task starts the thread. A task that raises is logged, and the thread continues with the next.
 
     The thread calls ``idle``, if any, once after ``idle_after`` seconds without a task.
     """

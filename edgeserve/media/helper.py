@@ -131,7 +131,7 @@ class Helper(Closing):
         return task.failed(described(code))
 
     def check_end(self) -> None:
-        """Raise the error that the child's end means, unless it has ended well or goes on."""
+        """Raise the error that the child's end means, unless it has ended well or continues."""
         if self._child.wait(END_SECONDS):
             raise self.verdict()
 

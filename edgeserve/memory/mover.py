@@ -72,7 +72,7 @@ class Mover:
         return record
 
     def shed(self, saving: Saving) -> None:
-        """Let an engine do with less. Nothing happens when it is at work; the plan then goes on without the saving."""
+        """Let an engine do with less. An engine at work stays as it is; the plan then continues without the saving."""
         entry = self._accounts.find(saving.id)
         if entry is None or not entry.resident.shed(saving.kind, saving.private):
             return

@@ -208,7 +208,7 @@ class Timeline:
     def read(self, place: Place, most: int) -> list[Point]:
         """Up to ``most`` samples from the place on, which moves behind them. The first one has all models.
 
-        A listener that fell behind the ring goes on with the oldest sample that is kept.
+        A listener that fell behind the ring continues with the oldest sample that is kept.
         """
         with self._lock:
             place.sample = max(place.sample, self._oldest)

@@ -142,7 +142,7 @@ class Parent(Protocol):
     """The fork server of a child. Any thread may call it."""
 
     def wake(self) -> None:
-        """Let the fork server go on, if somebody has stopped it."""
+        """Let the fork server continue, if somebody has stopped it."""
         ...
 
     def leave(self, pid: int) -> None:

@@ -85,7 +85,7 @@ class HttpConnection(Bounded, H11Protocol):
         if self._lingering is not None and now >= self._lingering:
             self.transport.abort()
         elif self.flow.read_paused and not self._awaits_head and self.has_gone():
-            self.transport.abort()  # else its work would go on: it sent more than its request before it left
+            self.transport.abort()  # else its work would continue: it sent more than its request before it left
         elif self._closed or not self._awaits_head or now - self._since < self.patience.head:
             return
         elif self._has_part:

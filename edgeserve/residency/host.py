@@ -29,7 +29,7 @@ PATIENCE = 10.0
 LONG_PATIENCE = 15.0
 """Seconds that paused answers keep the memory of their engine from other engines.
 
-A listener who plays speech as it comes reads half of a mailbox, which is 11 s, before the answer goes on.
+A listener who plays speech as it comes reads half of a mailbox, which is 11 s, before the answer continues.
 """
 
 
@@ -141,7 +141,7 @@ class Host(Protocol):
 
     @property
     def rounds(self) -> int:
-        """Steps that the loop has taken; the same number later means that no answer has gone on."""
+        """Steps that the loop has taken; the same number later means that no answer has continued."""
         ...
 
     @property
@@ -261,7 +261,7 @@ class Host(Protocol):
         ...
 
     def wake(self) -> None:
-        """An answer may go on or must end: its reader has room again, or nobody wants it any more."""
+        """An answer may continue or must end: its reader has room again, or nobody wants it any more."""
         ...
 
     def slowest(self, seconds: float) -> Work | None:

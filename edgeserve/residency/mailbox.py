@@ -1,7 +1,7 @@
 """Events on their way from an engine's thread to the reader of an answer, bounded in bytes.
 
 An engine makes speech many times faster than a reader plays it. An answer whose mailbox is full pauses its own work,
-and goes on when half of the mailbox has been read. ``Deliveries`` counts the bytes of all answers together, so that
+and continues when half of the mailbox has been read. ``Deliveries`` counts the bytes of all answers together, so that
 many slow readers get smaller mailboxes.
 """
 
@@ -105,7 +105,7 @@ class Mailbox:
             wakes.wake(self._loop, self._arrived.set)
 
     def room(self) -> bool:
-        """True when the answer may go on. Any thread.
+        """True when the answer may continue. Any thread.
 
         Once False, it stays False until half of the mailbox has been read; then ``wake`` follows.
         """

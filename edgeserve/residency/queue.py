@@ -56,7 +56,7 @@ class Queue:
     def take(self, newcomer: bool = False) -> Work | None:
         """Take the work whose turn it is; with ``newcomer``, among clients with nothing under way. None without any."""
         with self._state:
-            # The slots of a batch are shared out. A single place goes round: an answer that its reader pauses takes
+            # The slots of a batch are shared out. A single place changes hands: an answer that its reader pauses takes
             # none, and must not delay the next one of its client.
             self._waiting.by_count = self._slots() > 1
             work = self._waiting.take(idle=newcomer)

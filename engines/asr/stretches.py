@@ -122,7 +122,7 @@ class Joined:
         self._stretches = stretches
         self._tape, self._voiced = Tape(), Tape()
         self._starts: list[int] = []
-        """Joints: places in the joined samples where the file does not go on without a gap."""
+        """Joints: places in the joined samples where the file does not continue without a gap."""
         self._places: list[int] = []
         """Place in the file of the first sample after each joint."""
 

@@ -48,7 +48,7 @@ def _check_size(path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Tokens of one text, or of a query with a document, and the segment of each. ``cut``: the text goes on."""
+    """Tokens of one text, or of a query with a document, and the segment of each. ``cut``: the text continues."""
 
     tokens: Sequence[int]
     types: Sequence[int]
@@ -108,7 +108,7 @@ class Tokens:
         return Text.of(self._tokenizer.post_process(query, found), cut=more)
 
     def _beginning(self, text: str, most: int) -> tuple[Any, bool]:
-        """The first ``most`` tokens of a text, and whether it goes on. The cost grows with ``most``."""
+        """The first ``most`` tokens of a text, and whether it continues. The cost grows with ``most``."""
         size = max(1, most) * CHARS
         while True:
             found = self._encode(text[:size])

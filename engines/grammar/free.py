@@ -50,7 +50,7 @@ def text_until(rules: Rules, words: Mapping[str, str]) -> dict[str, str]:
 
 
 def text_unless_object(rules: Rules, text: Mapping[str, str], key: str, following: str) -> str:
-    """A text that goes on with ``following`` if it begins with an object whose first key is ``key``.
+    """A text that continues with ``following`` if it begins with an object whose first key is ``key``.
 
     ``text``: the states of all other texts.
     """

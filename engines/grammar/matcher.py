@@ -72,7 +72,7 @@ class Matcher:
         return self.may_end and len(self._state) == 1
 
     def allows(self, piece: bytes) -> bool:
-        """Whether the text may go on with these bytes, of which the last may be a part of a character."""
+        """Whether the text may continue with these bytes, of which the last may be a part of a character."""
         self._spend(1)
         return bool(piece) and self._after(piece) is not None
 
@@ -118,7 +118,7 @@ class Matcher:
         return state
 
     def _following(self, state: State, code: int) -> Iterable[tuple[int, int]]:
-        """Places after this character, each with the node to go on with."""
+        """Places after this character, each with the node to continue with."""
         self._spend(len(state))
         for node in state:
             place, after = self._nodes[node]

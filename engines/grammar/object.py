@@ -41,7 +41,7 @@ def other_key(rules: Rules, names: Iterable[str]) -> str:
 
 
 def _unlike(rules: Rules, names: set[str], depth: int = 0) -> str:
-    """Text that is none of ``names``: it differs at some character, ends earlier or goes on longer."""
+    """Text that is none of ``names``: it differs at some character, ends earlier or continues longer."""
     first = sorted({name[0] for name in names if name and any(low <= ord(name[0]) <= high for low, high in PLAIN)})
     if not first:
         return "plain+" if "" in names else "plain*"

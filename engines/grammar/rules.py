@@ -1,6 +1,6 @@
 """Grammars in llama.cpp's own notation (GBNF): named rules, and the rules of JSON itself (RFC 8259).
 
-White space is short, since small models tend to go on with it. Characters stand for themselves instead of escapes by
+White space is short, since small models tend to continue with it. Characters stand for themselves instead of escapes by
 number. So lengths can be counted, and no half of a surrogate pair can appear.
 """
 

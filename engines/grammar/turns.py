@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 
 class Turns:
-    """A lock that goes round between the threads that want it, in the order in which they came."""
+    """A lock that rotates between the threads that want it, in the order in which they came."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -35,7 +35,7 @@ class Turns:
             self._give()
 
     def pass_on(self) -> None:
-        """Let those work who wait, and go on behind them."""
+        """Let those work who wait, and continue behind them."""
         if self._waiting:
             self._give(then_wait=True)
 

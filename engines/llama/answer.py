@@ -146,7 +146,7 @@ def answer(
             break  # the prompt was read, and that is all
         picks = yield from picker.pick(slot)
         events, taken, over = _take(wording, picks, limit, context.size - slot.cells + len(slot.draft))
-        # All of this before the first event: a slow reader pauses the answer there, and other answers go on.
+        # All of this before the first event: a slow reader pauses the answer there, and other answers continue.
         batch.settle(slot, taken[: len(picks.found)][:-1])
         yield from (*read, *_merged(events))
         if not over:

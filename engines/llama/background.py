@@ -21,7 +21,7 @@ POLL_SHARED, POLL_ALONE = 0.001, 0.05
 """Seconds that the loop waits for late work before each step: with other answers under way, and without."""
 Threads: TypeAlias = "Callable[[], concurrent.futures.ThreadPoolExecutor]"
 THREADS = 8
-"""Threads of all engines together. Begun work goes on after its answer is cancelled, so their number bounds it."""
+"""Threads of all engines together. Begun work continues after its answer is cancelled, so their number bounds it."""
 
 
 class Background:

@@ -164,7 +164,7 @@ class Batch:
         self._advance(shares)
 
     def _do_job(self, slot: Slot) -> None:
-        """Run the job of a slot. An error in it fails its own request only; the other answers go on."""
+        """Run the job of a slot. An error in it fails its own request only; the other answers continue."""
         (job, slot.job), slot.stepped = (slot.job, None), self._calls + 1
         try:
             if job is not None:

@@ -1,6 +1,6 @@
 """Saved states: the KV caches of evicted sequences, in memory, and on disk where configured.
 
-A conversation goes on from its longest saved prefix, as in llama.cpp's own server (``--cache-ram``). Saved states are
+A conversation continues from its longest saved prefix, as in llama.cpp's own server (``--cache-ram``). Saved states are
 the first memory that the governor takes back.
 
 Every state has a salt. A prompt finds states of its own salt only. No salt evicts the states of another salt that takes

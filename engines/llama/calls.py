@@ -72,7 +72,7 @@ class CallReader:
         calls = self._calls(text) if self._read == self._to_the_end else []
         return [*calls] or ([text] if text else [])
 
-    # States of the reader. Each consumes pending text, and returns whether the next state can go on with the rest.
+    # States of the reader. Each consumes pending text, and returns whether the next state can continue with the rest.
 
     def _beginning(self, found: list[str | ToolCall]) -> bool:
         if re.match(JSON_CALL, self._pending):

@@ -181,7 +181,7 @@ class Context:
         return int(llama().llama_decode(self.handle, self._batch))
 
     def wait(self) -> None:
-        """Wait until the latest call is computed. Accelerators go on after ``decode`` has returned."""
+        """Wait until the latest call is computed. Accelerators continue after ``decode`` has returned."""
         llama().llama_synchronize(self.handle)
 
     @property

@@ -54,7 +54,7 @@ class Drafting:
     def _reads(self, model: DraftModel, slot: Slot, guess: Guess, beside: int) -> bool:
         """Whether the draft model has read the answer. If not, and that pays, it reads a piece.
 
-        An answer is expected to go on for as long as it has gone on. So reading pays once guesses would have saved the
+        An answer is expected to last as long again as it has lasted. So reading pays once guesses would have saved the
         time that it takes. An answer that ends at that moment has lost no more than it could have won.
         """
         behind = model.behind(slot)

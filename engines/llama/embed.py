@@ -1,7 +1,7 @@
 """Embeddings by a chat model: the mean of the last layer's rows of all tokens, scaled to length 1.
 
 A text takes a slot of the engine's own context, and a few of its tokens are decoded in each step of the batch. So it
-needs no memory of its own, and the answers under way go on.
+needs no memory of its own, and the answers under way continue.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ WHITE = {"n": "\n", "r": "\r", "t": "\t"}
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """``certain``: the only continuation. ``likely``: begins with it, and goes on beyond choices of a space."""
+    """``certain``: the only continuation. ``likely``: begins with it, and continues beyond choices of a space."""
 
     certain: str
     likely: str

@@ -124,7 +124,7 @@ class LlamaLadder:
             self._cool()
 
     def close(self) -> None:
-        self._saved.limit = 0  # so that every state goes on to disk, where that is configured
+        self._saved.limit = 0  # so that every state is written to disk, where that is configured
         if self._batch is not None:
             self._batch.save()
         self._saved.give_back(self._saved.held)

@@ -31,7 +31,7 @@ class Lookup:
         self._find()
 
     def add(self, token: int) -> None:
-        """Note the next token. An occurrence that goes on alike stays the source of guesses."""
+        """Note the next token. An occurrence that continues alike stays the source of guesses."""
         follows = self.matched > 0 and self._tokens[self._next] == token
         self._tokens.append(token)
         self._text += token.to_bytes(WIDTH, "little")

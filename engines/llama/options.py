@@ -56,7 +56,7 @@ class LlamaOptions:
     kv_type          type of the KV cache: "f16", "q8_0" (half the memory) or "q4_0" (a quarter; worse answers). The
                      last two need flash attention
     window           a model with a sliding window caches that window ("sliding") or all tokens ("full"). "full" takes
-                     more memory, but an edited conversation goes on from its edit
+                     more memory, but an edited conversation continues from its edit
     flash_attention  "auto": if the model and the device support it. On the processor it is some 15% faster. It rounds
                      a batch of tokens differently from a single token
     threads_batch    threads that decode prompts; 0: as many as ``threads``, which decode answers

@@ -34,7 +34,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Tokens of a query with one document. ``cut``: the document goes on."""
+    """Tokens of a query with one document. ``cut``: the document continues."""
 
     tokens: Sequence[int]
     cut: bool

@@ -37,7 +37,7 @@ class Pieces:
             self._seen.append(seconds / tokens)
 
     def room(self, answers: int) -> int:
-        """Tokens of the next call, with one of each answer: whole tiles, as long as the prompt goes on."""
+        """Tokens of the next call, with one of each answer: whole tiles, as long as the prompt continues."""
         return min(self._most, (self.length + answers) // TILE * TILE)
 
     @property

@@ -22,7 +22,7 @@ def prompt_text(template: ChatTemplate, request: ChatRequest, marker: str = "") 
 
     - the request wants no thoughts
     - a grammar holds the answer
-    - the answer goes on in the last message
+    - the answer continues in the last message
     """
     variables: dict[str, Any] = json.loads(request.variables) if request.variables else {}
     if request.thinking is not None:

@@ -61,7 +61,7 @@ class Seats:
         live = source.shared(wanted, salt)
         state, longest = saved.best(wanted, salt)
         saved.note_prompt(wanted, max(live, longest), salt)
-        # 1. The prompt shares nearly all tokens of an idle slot, and no saved state knows more: go on there.
+        # 1. The prompt shares nearly all tokens of an idle slot, and no saved state knows more: continue there.
         if live and not source.busy and len(source.tokens) - live < WORTH_SAVING and longest < live + WORTH_SAVING:
             if kept := swapper.cut(source, live):
                 return source, kept

@@ -33,7 +33,7 @@ class Slot:
     error      error of the job
     opaque     its cells hold pictures or texts to embed, so it has no prefix to share
     full       the context has no room for its next token
-    preempted  it goes on, or starts over, when another answer has ended
+    preempted  it continues, or starts over, when another answer has ended
     held       its answer waits for its reader before tokens are decoded
     ahead      nobody waits for its prompt, which is read in short pieces
     """

@@ -88,7 +88,7 @@ class Tokenizer:
         return self._whole(text, add_special, most, parse_special)
 
     def beginning(self, text: str, most: int) -> tuple[list[int], bool]:
-        """The first ``most`` tokens of a text without control tokens, and whether the text goes on.
+        """The first ``most`` tokens of a text without control tokens, and whether the text continues.
 
         The cost grows with ``most``, not with the text. Raises InvalidRequest for a text that is no Unicode.
         """

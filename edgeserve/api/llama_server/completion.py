@@ -26,7 +26,7 @@ MAX_FIELDS, FIELD_CHARS = 64, 128
 
 
 class Continued(Sampled):
-    """The fields of raw prompts that the model goes on from."""
+    """The fields of raw prompts that the model continues from."""
 
     n = Integer("accepted where it is 1", 1, 1, default=1)
     best_of = Integer("accepted where it is 1", 1, 1)

@@ -126,7 +126,7 @@ async def unload(request: Request) -> Response:
 
 
 async def pull(request: Request) -> Response:
-    """Start a pull, which goes on without its client. Raises as POST /admin/pull."""
+    """Start a pull, which continues without its client. Raises as POST /admin/pull."""
     asked = await read_json(request, RouterModel)
     try:
         await DISK.run(pulls_of(request).start, asked.model.strip())
@@ -145,7 +145,7 @@ async def remove(request: Request) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """Changes of models and pulls as events, until the client goes, its key is revoked or the server ends."""
+    """Changes of models and pulls as events, until the client leaves, its key is revoked or the server ends."""
     return EventStream(_events(request))
 
 

@@ -78,7 +78,7 @@ class Session:
         return commands.read(fields, self._limits)
 
     def fail(self, error: EdgeserveError, event_id: str | None = None) -> None:
-        """Tell the client of an error. The session goes on."""
+        """Tell the client of an error. The session continues."""
         self._tell("error", error=words(error) | {"event_id": event_id})
 
     def take(self, command: commands.Command) -> None:

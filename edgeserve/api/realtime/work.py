@@ -40,7 +40,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Undraft:
-    """The turn goes on: the draft is worthless."""
+    """The turn continues: the draft is worthless."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ Pair = tuple[StoredItem, Item]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Stored items: ``past`` of the response to go on from. ``known`` gives all of the client, by id."""
+    """Stored items: ``past`` of the response to continue from. ``known`` gives all of the client, by id."""
 
     past: tuple[StoredItem, ...] = ()
     known: Callable[[], Mapping[str, StoredItem]] = dict

@@ -36,7 +36,7 @@ class _Text:
 
     - length: positions taken by prompt and tokens
     - total: log chances of the tokens
-    - held: the text went on behind an end that came too early
+    - held: the text continued behind an end that came too early
     """
 
     temperature: float
@@ -81,7 +81,7 @@ class Batch:
         """Begin the text of a window at its place, which has none yet or an ended one. Raises Cancelled before.
 
         Greedy at temperatures near 0, else sampled with a fixed seed. Where the model ends a text that may not end yet,
-        the text goes on once.
+        the text continues once.
         """
         import numpy
 

@@ -11,7 +11,7 @@ def _set(words: str) -> frozenset[str]:
 
 
 _WRAPPED = re.compile(r"(?<=[^\s])[^\S\n]*\n[^\S\n]*(?=[a-z])")
-"""The end of a line that goes on in small letters."""
+"""The end of a line that continues in small letters."""
 _END = re.compile(r"(?<=[.!?…])[\"”’')\]]*\s+(?=\S)")
 _WORD = re.compile(r"[\w.&'’-]*$")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")
@@ -44,7 +44,7 @@ _STARTERS = _set(
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Sentences in order, none empty. A line break ends a sentence unless the next line goes on in small letters."""
+    """Sentences in order, none empty. A line break ends a sentence unless the next line continues in small letters."""
     for line in _WRAPPED.sub(" ", text).splitlines():
         start = 0
         for match in _END.finditer(line):
@@ -59,10 +59,10 @@ def sentences(text: str) -> Iterator[str]:
 def _ends(line: str, stop: int, after: int) -> bool:
     """Whether a sentence ends at a mark; ``stop``: one past the mark, ``after``: the next word.
 
-    1. A small letter goes on.
+    1. A small letter continues.
     2. !, ? and ... end.
-    3. An abbreviation that numbers follow goes on before a number.
-    4. A title goes on.
+    3. An abbreviation that numbers follow continues before a number.
+    4. A title continues.
     5. After other abbreviations, and after initials, the next word decides.
     6. Everything else ends.
     """
