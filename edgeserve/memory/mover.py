@@ -22,7 +22,8 @@ log = logging.getLogger("edgeserve.memory")
 VERIFIED_SHARE = 0.90
 """A step down that returns less than this share of the expected bytes is logged as a warning."""
 NOISE = 2 * MB
-"""Missing bytes that cause no warning: the server's own heap changes by as much."""
+"""Missing bytes that cause no warning, and bytes of requests beside a step: the server's own heap changes by as much.
+"""
 
 
 class Mover:
@@ -41,7 +42,7 @@ class Mover:
         if one.rung <= to:
             return None
         with self._accounts.moving() as mark:
-            held, began = self._probe.read(), self._accounts.clock()
+            held, began, gone = self._probe.read(), self._accounts.clock(), self._accounts.traffic.gone
             try:
                 move = one.step_down(to, leased=leased)
             except Exception:
@@ -54,6 +55,8 @@ class Mover:
             entry.leaving_seconds = ended - began
             now = self._probe.read()
             own = self._own(entry, move.held - move.left).total
+            # A body that arrived meanwhile is no memory that the engine keeps.
+            alone = self._accounts.unchanged_since(mark) and self._accounts.traffic.since(gone) <= NOISE
             record = StepRecord(
                 job=one.spec.job,
                 model=one.spec.name,
@@ -64,7 +67,7 @@ class Mover:
                 expected=entry.predict(move.before, move.after, own),
                 freed=freed(held, now),
                 timestamp=self._accounts.wall(),
-                exact=self._accounts.unchanged_since(mark) and not entry.inexact,
+                exact=alone and not entry.inexact,
             )
         self._record(entry, move, record, own)
         verified = Move(record.before, record.after, reason, began, ended, record.expected, record.freed)

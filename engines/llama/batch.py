@@ -18,7 +18,7 @@ from edgeserve.engines.llama.cache import PrefixCache
 from edgeserve.engines.llama.context import Context, Item
 from edgeserve.engines.llama.drafting import Drafting
 from edgeserve.engines.llama.drafts import Drafts, Guess
-from edgeserve.engines.llama.pieces import Pieces
+from edgeserve.engines.llama.pieces import SHORT, Pieces
 from edgeserve.engines.llama.prepare import overflow
 from edgeserve.engines.llama.seats import Seats
 from edgeserve.engines.llama.slot import Share, Slot
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from edgeserve.engines.llama.draft_model import DraftModel
 
 log = logging.getLogger("edgeserve.llama")
-
-SHORT = 32
-"""Pending tokens of an answer at most: one, and those that a grammar forces. More are a prompt."""
 
 TURN = 4
 """Calls for one set of adapters while another waits. A change of the set costs about half a step of a small model."""
@@ -203,31 +200,23 @@ class Batch:
         if not self.context.decode(_items(shares)):
             return False
         self.context.wait()
-        seconds, size = self.drafts.clock() - began, sum(len(share.tokens) + len(share.draft) for share in shares)
+        seconds = self.drafts.clock() - began
         if all(len(share.slot.pending) == 1 for share in shares):
-            self.drafts.pace.note(size, seconds)
-        else:
-            self.pieces.note(size, seconds)
+            self.drafts.pace.note(sum(1 + len(share.draft) for share in shares), seconds)
+        self.pieces.count(shares, seconds)
         return True
 
     def _schedule(self) -> list[Share]:
-        """The tokens of each slot in the next call: answers first, then prompts, the oldest request first.
+        """The tokens of each slot in the next call: all slots of it have the same adapters.
 
-        All slots of a call have the same adapters. Drafts are for calls without prompts.
+        Drafts are for calls without prompts.
         """
         waiting = [slot for slot in self._slots if slot.waiting]
         adapters = self._next_adapters(waiting)
         waiting = [slot for slot in waiting if slot.adapters == adapters]
-        waiting.sort(key=lambda one: (len(one.pending) > SHORT, one.used))
-        answers = sum(len(slot.pending) <= SHORT for slot in waiting)
-        room = self.pieces.room(answers) if answers else self.context.batch
-        if waiting and all(slot.ahead for slot in waiting):
-            room = self.pieces.room_ahead
-        shares = []
-        for slot in waiting:
-            shares.append(Share(slot, slot.pending[:room], []))
-            room -= len(shares[-1].tokens)
-        if answers == len(shares) and any(slot.guess is not None for slot in waiting):
+        shares = self.pieces.divide(waiting)
+        written = all(len(share.slot.pending) <= SHORT for share in shares)
+        if written and any(share.slot.guess is not None for share in shares):
             self._drafting.add(shares)
         return [share for share in shares if share.tokens]
 

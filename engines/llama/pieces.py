@@ -1,17 +1,28 @@
-"""The pieces in which a prompt is read while answers are written.
+"""The pieces in which prompts are read while answers are written.
 
 Each piece makes the next token of those answers wait for one call of llama.cpp. Short pieces make more calls, and the
 prompt takes longer. So a piece has as many tokens as the machine reads in ``GAP`` seconds.
+
+Between pieces the answers have time of their own. Else one client that sends prompt after prompt would leave all others
+a token for each piece.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from edgeserve.engines.llama.pace import median
+from edgeserve.engines.llama.slot import Share, Slot
 
 GAP = 1.5
 """Seconds of a piece: so long do answers under way wait for their next token."""
+OWN = 1 / 3
+"""Time that answers have of their own, as a share of the time for which pieces make them wait."""
+LEAST_SECONDS = 0.0001
+"""A call without prompts counts as so long at least: a clock may stand still."""
+SHORT = 32
+"""Pending tokens of an answer at most: one, and those that a grammar forces. More are a prompt."""
 GAP_AHEAD = 0.2
 """Seconds of a piece of a prompt that nobody waits for yet: so long does a request wait that comes meanwhile."""
 TILE = 16
@@ -30,6 +41,43 @@ class Pieces:
     def __init__(self, most: int) -> None:
         self._most = most
         self._seen: deque[float] = deque(maxlen=KEPT)
+        self._owed = 0.0
+        """Seconds that answers have of their own now."""
+
+    def divide(self, waiting: Sequence[Slot]) -> list[Share]:
+        """The tokens of each slot in the next call.
+
+        1. Answers go first. In their own time the call is theirs alone.
+        2. The shortest prompt has half of the room, so that no short one waits for all of a long one.
+        3. The other prompts follow, the oldest request first.
+        """
+        prompts = sorted((slot for slot in waiting if len(slot.pending) > SHORT), key=lambda one: one.used)
+        answers = sorted((slot for slot in waiting if len(slot.pending) <= SHORT), key=lambda one: one.used)
+        room = self.room(len(answers)) if answers else self._most
+        if waiting and all(slot.ahead for slot in waiting):
+            room = self.room_ahead
+        wanted = [(slot, len(slot.pending)) for slot in answers]
+        if not (answers and self._owed):
+            shortest = min(prompts, key=lambda one: len(one.pending), default=None)
+            half = max(0, room - len(answers)) // 2
+            wanted += [(slot, half) for slot in prompts[1:] if slot is shortest]
+            wanted += [(slot, len(slot.pending)) for slot in prompts if slot is not shortest or slot is prompts[0]]
+        shares = []
+        for slot, most in wanted:
+            shares.append(Share(slot, slot.pending[: min(most, room)], []))
+            room -= len(shares[-1].tokens)
+        return shares
+
+    def count(self, shares: Sequence[Share], seconds: float) -> None:
+        """Count a call against the time of the answers, and measure it where it read a prompt."""
+        size = sum(len(share.tokens) + len(share.draft) for share in shares)
+        answers = sum(len(share.slot.pending) <= SHORT for share in shares)
+        if answers == len(shares):
+            self._owed = max(0.0, self._owed - max(seconds, LEAST_SECONDS))
+        elif answers:
+            self._owed = min(GAP, self._owed + OWN * seconds)
+        if any(len(share.slot.pending) > 1 for share in shares):
+            self.note(size, seconds)
 
     def note(self, tokens: int, seconds: float) -> None:
         """Count a call that read a prompt. The time of a token grows with the prompt, so the latest calls count."""

@@ -7,9 +7,10 @@ import logging
 from pathlib import Path
 
 import pytest
+from support.cases import each
 from support.memory import FakeResident, World, readings, world_at
 
-from edgeserve.engine import Rung
+from edgeserve.engine import Footprint, Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.memory.mover import freed
 from edgeserve.system.readings import Accelerator, ProcessMemory
@@ -103,6 +104,30 @@ def test_an_inexact_step_predicts_nothing() -> None:
     record = world.governor.step_down(world.heat("asr"), Rung.COLD, "idle")
     assert record is not None
     assert record.expected == 100 * MB
+
+
+@each(("before", "during"), [(0, 64), (64, 0), (30, 30), (0, 3)])
+def test_an_upload_beside_a_step_down_is_no_memory_that_the_engine_kept(before: int, during: int) -> None:
+    """The engine was expected to take so much less: others were let in beside it, and did not fit."""
+    world = World(1000, FakeResident("asr", 0, 100))
+    asr, accounts = world.heat("asr"), world.governor.accounts
+    accounts.traffic.came = world.probe.base = before * MB
+
+    def upload() -> None:
+        accounts.traffic.gone += before * MB
+        accounts.traffic.came += during * MB
+        world.probe.base = during * MB
+
+    asr.before_step = upload
+    record = world.governor.step_down(asr, Rung.COLD, "idle")
+    assert record is not None
+    assert not record.exact
+    assert accounts["asr"].hot == Footprint(private=100 * MB)
+    asr.before_step = lambda: None
+    accounts.traffic.gone, world.probe.base = accounts.traffic.came, 0
+    record = world.governor.step_down(world.heat("asr"), Rung.COLD, "idle")
+    assert record is not None
+    assert (record.exact, record.expected) == (True, 100 * MB)
 
 
 def test_a_step_that_leaves_memory_behind_is_a_warning_each_time(caplog: pytest.LogCaptureFixture) -> None:
