@@ -206,6 +206,11 @@ class PrefixCache(StateCache[SavedState]):
             return state.data
         return self._disk.read(state) if self._disk is not None else None
 
+    def read_ahead(self, state: State) -> None:
+        """Have the system read a state on disk, for the next ``fetch``. Blocks for the disk. Any thread."""
+        if self._disk is not None:
+            self._disk.read_ahead(state)
+
     def use(self, state: State) -> bool:
         """Mark a state that ``best`` found as used. False when it is gone."""
         if isinstance(state, SavedState):
@@ -250,6 +255,8 @@ class Disk(Protocol):
     def longest(self, tokens: Sequence[int], salt: str) -> tuple[State | None, int]: ...
 
     def read(self, state: Any) -> Any | None: ...
+
+    def read_ahead(self, state: Any) -> None: ...
 
     def touch(self, state: Any) -> bool: ...
 

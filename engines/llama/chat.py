@@ -248,6 +248,9 @@ class LlamaChat(LlamaLadder):
         yield from batch.seats.until_free()
         adapters = self._adapters(request)
         salt = batch.context.model.adapters.salted(request.salt, adapters)
+        if (reading := batch.seats.read_ahead(prepared.tokens, salt)) is not None:
+            yield from background.run(reading)
+            yield from batch.seats.until_free()
         slot, cached = batch.take(prepared.tokens, salt, adapters)
         from edgeserve.engines.llama.answer import Prompt
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 
 from edgeserve.engine import Cancel
-from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache
+from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache, SavedState
 from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.slot import Slot
 from edgeserve.engines.llama.state_index import next_victim
@@ -53,6 +54,17 @@ class Seats:
         slots = [slot for slot in self._slots if slot.job is not None]
         slots.sort(key=lambda one: one.used if self.awaited else one.stepped)
         return slots[:1] if self.awaited or any(slot.waiting for slot in self._slots) else slots
+
+    def read_ahead(self, wanted: Sequence[int], salt: str) -> Callable[[], None] | None:
+        """Work for another thread, after which ``choose`` need not wait for the disk.
+
+        None where ``choose`` reads nothing, and where no other answer would wait with it.
+        """
+        state, longest = self._saved.best(wanted, salt) if any(slot.busy for slot in self._slots) else (None, 0)
+        live = max(slot.shared(wanted, salt) for slot in self._slots)
+        if state is None or isinstance(state, SavedState) or longest < live + WORTH_SAVING:
+            return None
+        return functools.partial(self._saved.read_ahead, state)
 
     def choose(self, wanted: Sequence[int], salt: str) -> tuple[Slot, int]:
         """The free slot to use, filled with the longest known prefix of ``wanted``, and the length of that prefix."""

@@ -57,6 +57,9 @@ class StateWriter(StateIndex[SavedState]):
     def read(self, state: Any) -> Any | None:
         return state.data if isinstance(state, SavedState) else self._files.read(state)
 
+    def read_ahead(self, state: Any) -> None:
+        self._files.read_ahead(state)
+
     def touch(self, state: Any) -> bool:
         """Mark a state in a file as used. False when it is gone, or not in a file yet."""
         return not isinstance(state, SavedState) and self._files.touch(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,8 +13,8 @@ from support.hot import hot
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama.chat import LlamaChat
-from edgeserve.engines.llama.states import WORTH_STORING
-from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
+from edgeserve.engines.llama.states import WORTH_STORING, StateFiles
+from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, Sampling, TokenEvent
 
 pytestmark = pytest.mark.models
 STORY = "The lighthouse keeper wrote down every ship that passed, its flag, its cargo and the weather. " * 4
@@ -93,3 +94,36 @@ def test_what_memory_has_no_room_for_comes_back_from_disk(
         again, cached = say(one, prompt)
         assert cached > 60
         assert again == text
+
+
+def test_streams_go_on_while_a_slow_disk_reads_a_conversation(
+    engine: Callable[..., LlamaChat], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = engine(parallel=2, prefix_cache_mb=0)
+    say(one, STORY)
+    stream = one.run(ChatRequest(prompt="Once upon a time", max_tokens=200), threading.Event())
+    list(told(one, stream, 2))
+    say(one, OTHER)
+    go, ahead = threading.Event(), StateFiles.read_ahead
+    monkeypatch.setattr(StateFiles, "read_ahead", lambda *given: go.wait(60) and ahead(*given))
+    again = one.run(ChatRequest(prompt=STORY, max_tokens=4), threading.Event())
+    assert next(again) is None
+    for _ in told(one, stream, 5):
+        assert next(again) is None
+    go.set()
+    *_, finish = filter(None, stepping(one, again))
+    assert isinstance(finish, FinishEvent)
+    assert finish.cached_tokens > 60
+    stream.close()
+
+
+def stepping(engine: LlamaChat, events: Iterator[ChatEvent | None]) -> Iterator[ChatEvent | None]:
+    for event in events:
+        if event is None:
+            engine.step()
+        yield event
+
+
+def told(engine: LlamaChat, events: Iterator[ChatEvent | None], count: int) -> Iterator[ChatEvent]:
+    """The next ``count`` events of an answer."""
+    return itertools.islice(filter(None, stepping(engine, events)), count)

@@ -11,6 +11,7 @@ from support.counting import batch_of, decode, prompt, talk
 from support.examples import examples
 
 from edgeserve.engines.llama.cache import SavedState
+from edgeserve.engines.llama.state_writer import StateWriter
 from edgeserve.engines.llama.states import StateFiles
 from edgeserve.engines.llama.states_folder import StatesFolder
 from edgeserve.engines.llama.writing import Allowance
@@ -199,3 +200,30 @@ def test_no_copy_before_a_prompt_pushes_out_states_that_are_asked_for() -> None:
     batch.take(prompt(3, 200))
     assert prompt(2) in context.held.values()
     assert batch.saved.best(prompt(1))[1] == 100
+
+
+def test_only_a_state_on_disk_is_read_ahead_and_only_beside_an_answer(tmp_path: Path) -> None:
+    batch, _ = batch_of(size=2000, slots=3, limit=110, disk=StateWriter(on_disk(tmp_path)))
+    for seed in range(2):
+        talk(batch, prompt(seed))
+    batch.save()
+    for slot in batch.slots:
+        batch.swapper.empty(slot)
+    asked = [[*prompt(seed), 7] for seed in range(2)]
+    assert [batch.seats.read_ahead(one, "") is not None for one in asked] == [False, False]
+    slot, _ = batch.take(prompt(2))
+    assert [batch.seats.read_ahead(one, "") is not None for one in asked] == [True, False]
+    decode(batch, slot)
+    talk(batch, asked[0])
+    assert batch.seats.read_ahead(asked[0], "") is None, "it is in the context now"
+
+
+def test_a_file_that_is_gone_is_read_ahead_without_an_error(tmp_path: Path) -> None:
+    disk = on_disk(tmp_path)
+    assert disk.write(SavedState(tuple(prompt(1)), bytearray(100)))
+    found, _ = disk.longest(prompt(1))
+    assert found is not None
+    disk.read_ahead(found)
+    found.path.unlink()
+    disk.read_ahead(found)
+    assert disk.read(found) is None
