@@ -3,8 +3,8 @@
 Each piece makes the next token of those answers wait for one call of llama.cpp. Short pieces make more calls, and the
 prompt takes longer. So a piece has as many tokens as the machine reads in ``GAP`` seconds.
 
-Between pieces the answers have time of their own. Else one client that sends prompt after prompt would leave all others
-a token for each piece.
+Between pieces of prompts that do not end, the answers have time of their own. Else one client that sends prompt after
+prompt would leave all others a token for each piece.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ GAP = 1.5
 """Seconds of a piece: so long do answers under way wait for their next token."""
 OWN = 1 / 3
 """Time that answers have of their own, as a share of the time for which pieces make them wait."""
+CREDIT = 2.0
+"""Seconds of their own that answers go without at first, and again after as long without prompts. So a prompt now and
+then, of three times as long, is read without a pause."""
 LEAST_SECONDS = 0.0001
 """A call without prompts counts as so long at least: a clock may stand still."""
 SHORT = 32
@@ -41,8 +44,8 @@ class Pieces:
     def __init__(self, most: int) -> None:
         self._most = most
         self._seen: deque[float] = deque(maxlen=KEPT)
-        self._owed = 0.0
-        """Seconds that answers have of their own now."""
+        self._owed = -CREDIT
+        """Seconds that answers have of their own now. Below zero: seconds that they go without."""
 
     def divide(self, waiting: Sequence[Slot]) -> list[Share]:
         """The tokens of each slot in the next call.
@@ -57,7 +60,7 @@ class Pieces:
         if waiting and all(slot.ahead for slot in waiting):
             room = self.room_ahead
         wanted = [(slot, len(slot.pending)) for slot in answers]
-        if not (answers and self._owed):
+        if not answers or self._owed <= 0:
             shortest = min(prompts, key=lambda one: len(one.pending), default=None)
             half = max(0, room - len(answers)) // 2
             wanted += [(slot, half) for slot in prompts[1:] if slot is shortest]
@@ -73,7 +76,7 @@ class Pieces:
         size = sum(len(share.tokens) + len(share.draft) for share in shares)
         answers = sum(len(share.slot.pending) <= SHORT for share in shares)
         if answers == len(shares):
-            self._owed = max(0.0, self._owed - max(seconds, LEAST_SECONDS))
+            self._owed = max(-CREDIT, self._owed - max(seconds, LEAST_SECONDS))
         elif answers:
             self._owed = min(GAP, self._owed + OWN * seconds)
         if any(len(share.slot.pending) > 1 for share in shares):
