@@ -66,6 +66,11 @@ def sections(results: Results) -> Iterator[Section]:
     yield Section("Without a runtime", NOTES["fakes"], _rows(results.fakes, FAKES))
 
 
+STEPS_DOWN = (
+    "As the server expected and found them, each for the first time. The first step of an engine in a process also "
+    "returns clean pages of its runtime's libraries, such as 17 MB of ONNX Runtime. The server expects them from then "
+    "on ([later steps](memory_scenarios.md#steps-down))."
+)
 NOTES = {
     "chat": (
         "Both servers run side by side and answer in turns, streamed. Of 8 clients, 4 wait for a slot. The first token "
@@ -137,7 +142,7 @@ def document(results: Results) -> str:
     header = ["four engines configured", *(f"{side}, MB" for side in SIDES), "target", "met", "processes, MB"]
     rows = report.table(header, [row.cells() for row in memory_rows(results)])
     parts.append(f"## Memory\n\nProportional set size of all processes, each side alone on the machine.\n\n{rows}")
-    parts.append(f"### Steps down\n\nAs the server expected and found them.\n\n{_steps(results)}")
+    parts.append(f"### Steps down\n\n{STEPS_DOWN}\n\n{_steps(results)}")
     return "\n\n".join(parts)
 
 

@@ -7,6 +7,7 @@ takes 0.5 ms a class. A worker imports a hundred such classes before it is ready
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +20,11 @@ REST = ("__dataclass_params__", "__match_args__", "__repr__")
 EQUAL, HASH, STATE = ("__eq__",), ("__hash__",), ("__getstate__", "__setstate__")
 ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 REPLACE = ("__replace__",) if sys.version_info >= (3, 13) else ()
+FEW = 8
+"""Objects of a class that are made before its __init__ is compiled."""
+MISSING = dataclasses.MISSING
+Fields = dict[str, tuple[Any, Any]]
+"""Default and factory by name."""
 _MAKING = threading.RLock()
 
 
@@ -49,7 +55,40 @@ class _Later:
         return made.__get__(instance, owner) if hasattr(made, "__get__") else made
 
 
-def _wait(names: Iterable[str], makes: Callable[[], Mapping[str, Any]]) -> dict[str, _Later]:
+class _LaterInit(_Later):
+    """Stands for an __init__ that is compiled late: the first objects get their fields one by one, which takes less."""
+
+    __slots__ = ("_fields", "_left", "_set")
+
+    def __init__(self, make: Callable[[type], None], fields: Callable[[], Fields | None], frozen: bool) -> None:
+        super().__init__(make)
+        self._fields, self._left = functools.cache(fields), FEW
+        self._set: Callable[[object, str, object], None] = object.__setattr__ if frozen else setattr
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        self._left -= instance is not None
+        if instance is None or self._left < 0 or (fields := self._fields()) is None:
+            return super().__get__(instance, owner)
+        return functools.partial(self._init, fields, instance, owner)
+
+    def _init(self, fields: Fields, instance: Any, owner: type, /, *given: object, **named: object) -> None:
+        values = dict(zip(fields, given, strict=False)) | named
+        missing = fields.keys() - values.keys()
+        fit = len(values) == len(given) + len(named) and fields.keys() >= values.keys()
+        if not fit or any(_is_required(*fields[name]) for name in missing):
+            super().__get__(instance, owner)(*given, **named)  # raises TypeError
+            return
+        for name, (default, factory) in fields.items():
+            if name in missing:
+                values[name] = default if factory is MISSING else factory()
+            self._set(instance, name, values[name])
+        if hasattr(instance, "__post_init__"):
+            instance.__post_init__()
+
+
+def _wait(
+    names: Iterable[str], makes: Callable[[], Mapping[str, Any]], stand_in: Callable[..., _Later] = _Later
+) -> dict[str, _Later]:
     """Attributes that are made together. A class may have some of them only."""
 
     def make(owner: type) -> None:
@@ -59,7 +98,7 @@ def _wait(names: Iterable[str], makes: Callable[[], Mapping[str, Any]]) -> dict[
             for name in left:
                 setattr(owner, name, made[name])
 
-    waiting = {name: _Later(make) for name in names}
+    waiting = {name: stand_in(make) for name in names}
     return waiting
 
 
@@ -86,12 +125,16 @@ def _dataclass(*, slots: bool, frozen: bool = False, eq: bool = True, order: boo
             refusing = frozen and (init or derived)
             return by(dataclasses.dataclass(init=init, frozen=refusing, eq=False, repr=False, match_args=False))
 
+        def fields() -> Fields | None:
+            return None if derived else _fields(kind, plain)
+
         def first() -> Mapping[str, Any]:
-            return slim(init=True) if derived or _is_odd(kind, plain) else {"__init__": _init(kind, plain, frozen)}
+            return slim(init=True) if (found := fields()) is None else {"__init__": _init(kind, found, frozen)}
 
         kept = {name: value for name, value in plain.items() if name not in kind.__annotations__}
         refusals = {"__setattr__": _refuse_set, "__delattr__": _refuse_delete} if frozen else {}
-        waiting = _wait(FIRST, first) | _wait(FIELDS, lambda: slim(init=False)) | _wait(rest, lambda: by(whole))
+        init = functools.partial(_LaterInit, fields=fields, frozen=frozen)
+        waiting = _wait(FIRST, first, init) | _wait(FIELDS, lambda: slim(init=False)) | _wait(rest, lambda: by(whole))
         # A class with an __eq__ of its own has the __hash__ None until dataclasses makes one.
         waiting = {name: one for name, one in waiting.items() if plain.get(name) is None}
         return _class(kind, {**kept, **refusals, **waiting, "__slots__": tuple(own)})
@@ -111,47 +154,43 @@ def _refuse_delete(self: object, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-def _is_odd(kind: type, plain: Mapping[str, Any]) -> bool:
-    """Whether ``dataclasses`` itself must write the __init__ of a class, or refuse the class."""
+def _is_required(default: object, factory: object) -> bool:
+    return default is MISSING and factory is MISSING
+
+
+def _fields(kind: type, plain: Mapping[str, Any]) -> Fields | None:
+    """The fields of a class; None where ``dataclasses`` itself must write the __init__, or refuse the class."""
+    found: Fields = {}
     optional = False
     for name, annotation in kind.__annotations__.items():
-        value = plain.get(name, dataclasses.MISSING)
+        value: Any = plain.get(name, MISSING)
+        factory: Any = MISSING
         if isinstance(value, dataclasses.Field):
             if value.kw_only is True or not value.init:
-                return True
-            value = value.default if value.default_factory is dataclasses.MISSING else _FACTORY
-        required = value is dataclasses.MISSING
+                return None
+            value, factory = value.default, value.default_factory
+        required = _is_required(value, factory)
         if isinstance(value, list | dict | set) or any(word in str(annotation) for word in NO_FIELD):
-            return True
+            return None
         if optional and required:
-            return True
-        optional = not required
-    return False
+            return None
+        found[name], optional = (value, factory), not required
+    return found
 
 
-def _init(kind: type, plain: Mapping[str, Any], frozen: bool) -> Any:
+def _init(kind: type, fields: Fields, frozen: bool) -> Any:
     """The __init__ of ``dataclasses``, which would take four times as long to write it."""
-    parameters, lines, defaults = ["self"], [], {}
-    for name in kind.__annotations__:
-        value, given = plain.get(name, dataclasses.MISSING), name
-        if isinstance(value, dataclasses.Field):
-            if value.default_factory is not dataclasses.MISSING:
-                given = f"_defaults[{name!r}]() if {name} is _FACTORY else {name}"
-                defaults[name] = value.default_factory
-            value = value.default
-        if name in defaults:
-            parameters.append(f"{name}=_FACTORY")
-        elif value is not dataclasses.MISSING:
-            defaults[name] = value
-            parameters.append(f"{name}=_defaults[{name!r}]")
-        else:
-            parameters.append(name)
+    parameters, lines = ["self"], []
+    for name, (value, factory) in fields.items():
+        default = "_FACTORY" if factory is not MISSING else f"_fields[{name!r}][0]"
+        parameters.append(name if _is_required(value, factory) else f"{name}={default}")
+        given = name if factory is MISSING else f"_fields[{name!r}][1]() if {name} is _FACTORY else {name}"
         lines.append(f"_set(self, {name!r}, {given})" if frozen else f"self.{name} = {given}")
     lines += ["self.__post_init__()"] * hasattr(kind, "__post_init__") + ["pass"]
-    text = f"def make(_set, _defaults, _FACTORY):\n def __init__({', '.join(parameters)}):\n  "
+    text = f"def make(_set, _fields, _FACTORY):\n def __init__({', '.join(parameters)}):\n  "
     space: dict[str, Any] = {}
     exec(text + "\n  ".join(lines) + "\n return __init__", vars(sys.modules[kind.__module__]), space)  # noqa: S102
-    made = space["make"](object.__setattr__, defaults, _FACTORY)
+    made = space["make"](object.__setattr__, fields, _FACTORY)
     made.__qualname__ = f"{kind.__qualname__}.__init__"
     made.__annotations__ = {**kind.__annotations__, "return": None}
     return made

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeserve.dataclass import dataclass, make_all
+from edgeserve.dataclass import FEW, dataclass, make_all
 
 FLAGS = st.fixed_dictionaries({"frozen": st.booleans(), "eq": st.booleans()}).flatmap(
     lambda flags: st.booleans().map(lambda order: {**flags, "order": order and flags["eq"]})
@@ -69,8 +69,13 @@ def state(thing: Any) -> object:
 
 @given(SHAPES, VALUES, VALUES)
 def test_objects_are_those_of_dataclasses(shape: Shape, one: list[int], other: list[int]) -> None:
-    def asked(kind: Any) -> list[object]:
+    def asked(kind: Any, compiled: bool) -> list[object]:
+        if compiled:
+            assert callable(kind.__init__)
         found = [outcome(lambda: state(kind(*one)))]
+        named = dict(zip(shape.names, one, strict=False))
+        found += [outcome(lambda: state(kind(**named))), outcome(lambda: state(kind(*one, **named)))]
+        found += [outcome(lambda: state(kind(*one[:1], unknown=1)))]
         try:
             first, second = kind(*one), kind(*other)
         except TypeError:
@@ -93,7 +98,8 @@ def test_objects_are_those_of_dataclasses(shape: Shape, one: list[int], other: l
         ]
         return found + [outcome(ask) for ask in asks]
 
-    assert asked(shape.write(dataclass)) == asked(shape.write(dataclasses.dataclass))
+    for compiled in (False, True):
+        assert asked(shape.write(dataclass), compiled) == asked(shape.write(dataclasses.dataclass), compiled)
 
 
 @given(SHAPES, st.sampled_from(METHODS))
@@ -189,15 +195,21 @@ def test_objects_can_be_pickled_replaced_and_matched() -> None:
             assert (first, second) == (1, "x")
 
 
+def waiting_of(kind: type) -> set[str]:
+    return {name for name, one in vars(kind).items() if type(one).__name__.startswith("_Later")}
+
+
 def test_nothing_is_made_before_it_is_asked_for() -> None:
     made = Shape(["a", "b"], 1, {"frozen": True, "eq": True}).write(dataclass)
-    waiting = {name for name, one in vars(made).items() if type(one).__name__ == "_Later"}
+    waiting = waiting_of(made)
     assert {"__init__", "__eq__", "__repr__"} <= waiting
-    made(1)
-    assert {name for name, one in vars(made).items() if type(one).__name__ == "_Later"} == waiting - {"__init__"}
+    objects = [made(1) for _ in range(FEW)]
+    assert waiting_of(made) == waiting
+    objects += [made(1), made(1)]
+    assert waiting_of(made) == waiting - {"__init__"}
     assert [one.name for one in dataclasses.fields(made)] == ["a", "b"]
-    assert made(1) == made(1)
-    assert "_Later" not in {type(one).__name__ for one in vars(made).values()}
+    assert len(set(objects)) == 1
+    assert waiting_of(made) == set()
 
 
 def test_all_classes_of_all_modules_are_made_before_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
