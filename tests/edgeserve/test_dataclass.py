@@ -212,6 +212,7 @@ def test_nothing_is_made_before_it_is_asked_for() -> None:
     assert waiting_of(made) == set()
 
 
+@pytest.mark.slow
 def test_all_classes_of_all_modules_are_made_before_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Shape(["a"], 1, {"frozen": True}).write(dataclass)
     monkeypatch.setattr(sys.modules[__name__], "extra", made, raising=False)

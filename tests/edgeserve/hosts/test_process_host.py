@@ -238,6 +238,7 @@ class TestProcessHost(HostContract):
         gate.wake()
         assert slow.text() == words.removeprefix("word")
 
+    @pytest.mark.slow
     @every
     def test_long_answers_keep_the_worker(self, kind: str) -> None:
         gate, spaces = self.gate(kind), " " * 1_200_000

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.contract import ask
-from support.gates import Held, Mailbox, engine_of, make_gate, run
+from support.gates import Clock, Held, Mailbox, engine_of, make_gate, run
 from support.memory import POLICY, World
 from support.server import until
 
@@ -25,10 +25,10 @@ ONE_AT_A_TIME = dataclasses.replace(POLICY, min_hot_seconds=0.0)
 
 @pytest.fixture
 def gates() -> Iterator[tuple[Governor, Gate, Gate]]:
-    """Chat and speech, on a machine that one of them fits in."""
-    world = World(200)
-    governor = Governor(Accounts(ONE_AT_A_TIME), world.probe, trim=lambda: None)
-    made = [make_gate(job, governor, queue_limit=100) for job in ("llm", "tts")]
+    """Chat and speech, on a machine that one of them fits in. No time passes: a slow load would keep it hot."""
+    world, clock = World(200), Clock()
+    governor = Governor(Accounts(ONE_AT_A_TIME, clock=clock), world.probe, trim=lambda: None)
+    made = [make_gate(job, governor, queue_limit=100, clock=clock) for job in ("llm", "tts")]
     for gate in made:
         governor.adopt(gate)
         world.probe.residents.append(gate)

@@ -165,6 +165,7 @@ def test_a_window_that_another_follows_may_end_anywhere(
     assert script.may_end == [[True] * 6] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", ["engine", "together"])
 def test_a_long_silence_gives_others_their_turn(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, places: str
