@@ -130,6 +130,10 @@ class PrefixCache(StateCache[SavedState]):
         self._evicted.extend((state.salt, state.tokens) for state in leaving)
         return True
 
+    def admits_write(self, size: int) -> bool:
+        """Whether to write a copy of an idle slot that is larger than all memory for states."""
+        return size > self.limit and not self._stopped and self._disk is not None and self._disk.spares(size)
+
     @property
     def room_for_copies(self) -> int:
         """Bytes of copies at a time: in memory, and those that leave it for a disk with bounded writes."""
@@ -245,6 +249,10 @@ class Disk(Protocol):
     @property
     def limits_writes(self) -> bool:
         """Whether it takes so few bytes an hour that evictions for the sake of copies do not wear it out."""
+        ...
+
+    def spares(self, size: int) -> bool:
+        """Whether it takes a state of ``size`` bytes that could as well be written later."""
         ...
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgeserve.engines.llama.background import Threads, writing
 from edgeserve.engines.llama.cache import SavedState
-from edgeserve.engines.llama.state_index import State, StateIndex
+from edgeserve.engines.llama.state_index import State, StateIndex, choose_victims, state_bytes
 from edgeserve.engines.llama.states import StateFiles
 
 log = logging.getLogger("edgeserve.llama")
@@ -43,6 +43,9 @@ class StateWriter(StateIndex[SavedState]):
     def limits_writes(self) -> bool:
         return self._files.limits_writes
 
+    def spares(self, size: int) -> bool:
+        return self._files.spares(size)
+
     @property
     def waiting(self) -> Sequence[SavedState]:
         """The states that still wait to be written."""
@@ -65,15 +68,16 @@ class StateWriter(StateIndex[SavedState]):
         return not isinstance(state, SavedState) and self._files.touch(state)
 
     def write(self, state: SavedState) -> bool:
-        """Have a state written. False when too many wait; the state is lost then."""
+        """Have a state written. Where too many wait, the client with the most loses its oldest ones.
+
+        False when the state itself is lost.
+        """
         if self._settled:
             return self._files.write(state)
         with self._lock:
             if any(self._covers(one.tokens, one.salt, state) for one in self._states):
                 return True
-            if self._states and self.size + state.size > self._most:
-                text = "the disk is slow: a conversation's state of %d MB is not kept, %d MB wait to be written"
-                log.warning(text, state.size >> 20, self.size >> 20)
+            if not self._make_room(state):
                 return False
             self._append(state)
         try:
@@ -113,6 +117,18 @@ class StateWriter(StateIndex[SavedState]):
 
     def kept(self, name: str, salt: str) -> tuple[SavedState, int]:
         return self._files.kept(name, salt)
+
+    def _make_room(self, state: SavedState) -> bool:
+        """Drop states that wait, never the first, until another fits. False when it takes another client's share."""
+        over = self.size + state.size - self._most if self._states else 0
+        gone = choose_victims(self._states[1:], over, {state.salt: state.size})
+        for one in gone or ():
+            self._drop(one)
+        if over > 0:
+            lost = [state] if gone is None else gone
+            text = "the disk is slow: states of %d MB are not kept, %d MB wait to be written"
+            log.warning(text, sum(map(state_bytes, lost)) >> 20, self.size >> 20)
+        return gone is not None
 
     def _write_next(self) -> None:
         """Write the first state that waits, if there is one."""

@@ -83,6 +83,9 @@ class StateFiles(StateIndex[StoredState]):
     def limits_writes(self) -> bool:
         return self._folder.limits_writes
 
+    def spares(self, size: int) -> bool:
+        return self._folder.spares(size)
+
     def longest(self, tokens: Sequence[int], salt: str = "") -> tuple[StoredState | None, int]:
         with self._lock:
             self._index()

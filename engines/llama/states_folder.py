@@ -84,6 +84,10 @@ class StatesFolder:
     def limits_writes(self) -> bool:
         return self._allowance is not None
 
+    def spares(self, size: int) -> bool:
+        """Whether a state may be written that could as well wait, without loss for those that cannot."""
+        return self._allowance is not None and self._allowance.spares(size) and size <= self.limit
+
     @property
     def limit(self) -> int:
         """Bytes of all files under the bound, as the disk is now."""

@@ -31,7 +31,7 @@ class Swapper:
         Then what the next copy pushes out of memory is written to disk. Yields after each copy and state.
         """
         for slot in self._worth_copying():
-            if self._copy(slot):
+            if self._copy(slot) or self._write(slot):
                 yield
         yield from self._saved.write_ahead()
 
@@ -99,6 +99,13 @@ class Swapper:
         """Copy a slot without a copy, if the cache takes one."""
         size = self._context.state_size(slot.sequence)
         wanted = self._copy_of(slot) is None and self._saved.admits_copy(slot.tokens, size, slot.salt)
+        if wanted:
+            self.save_slot(slot)
+        return wanted
+
+    def _write(self, slot: Slot) -> bool:
+        """Have a slot without a copy written to disk, if memory can never hold one."""
+        wanted = self._saved.admits_write(self._context.state_size(slot.sequence)) and self._copy_of(slot) is None
         if wanted:
             self.save_slot(slot)
         return wanted

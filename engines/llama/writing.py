@@ -36,6 +36,11 @@ class Allowance:
         self._taken[client] = taken
         return True
 
+    def spares(self, size: int) -> bool:
+        """Whether half of the burst is left after ``size`` bytes. Counts nothing; any thread."""
+        filled = self._left + (self._clock() - self._filled) / REFILL_SECONDS * self._burst
+        return min(self._burst, filled) - size >= self._burst / 2
+
     def _refill(self) -> None:
         now = self._clock()
         share = (now - self._filled) / REFILL_SECONDS

@@ -146,6 +146,31 @@ def test_copies_leave_memory_for_the_disk_and_their_conversations_leave_the_cont
     assert [talk(batch, [*prompt(seed), 7]) for seed in range(3)] == [100, 100, 100]
 
 
+@pytest.mark.parametrize(("allowance", "written"), [(1300, 1), (1 << 20, 2)])
+def test_what_is_larger_than_memory_is_written_while_idle_and_leaves_the_context(
+    tmp_path: Path, allowance: int, written: int
+) -> None:
+    """As long as half of what may be written is left: states that leave the context need it more."""
+    files = StateFiles(StatesFolder(tmp_path, "llm", None, allowance=Allowance(allowance)), bytes(32))
+    batch, context = batch_of(size=2000, slots=3, limit=50, disk=files)
+    talk(batch, prompt(1))
+    talk(batch, prompt(2))
+    assert len(list(batch.idle_work())) == written == len(list(tmp_path.rglob("*.state")))
+    assert list(batch.idle_work()) == []
+    slot, _ = batch.take(prompt(3))
+    assert len(context.held) == 2 - written
+    decode(batch, slot)
+    batch.give_back(slot)
+    assert talk(batch, [*prompt(2), 7]) == 100
+
+
+def test_memory_that_the_governor_took_back_is_no_reason_to_write(tmp_path: Path) -> None:
+    batch, _ = batch_of(size=2000, slots=3, limit=50, disk=on_disk(tmp_path))
+    talk(batch, prompt(1))
+    batch.saved.stop_copies()
+    assert list(batch.idle_work()) == []
+
+
 def test_a_copy_that_another_process_removed_keeps_its_conversation_in_the_context(tmp_path: Path) -> None:
     batch, context = batch_of(size=2000, slots=4, limit=110, disk=on_disk(tmp_path))
     for seed in range(2):

@@ -123,10 +123,27 @@ def test_no_more_bytes_wait_than_the_queue_holds_but_always_one_state(
     disk.go()
     until(lambda: not writer.waiting)
     disk.stop()
-    assert [writer.write(state((number,), 10)) for number in (3, 4, 5)] == [True, True, False]
+    assert [writer.write(state((number,), 10)) for number in (3, 4, 5)] == [True] * 3
+    assert [one.tokens for one in writer.waiting] == [(3,), (5,)]
     disk.go()
     until(lambda: not writer.waiting)
     assert len(disk.files()) == 3
+
+
+def test_a_client_with_many_conversations_costs_no_other_client_its_state(disk: Disk) -> None:
+    disk.stop()
+    writer = disk.writer(most=40)
+    assert writer.write(state((9,), 10, "many"))
+    assert writer.write(state((1,), 10, "one"))
+    for number in range(2, 8):
+        assert writer.write(state((number,), 10, "many"))
+    assert [(one.tokens, one.salt) for one in writer.waiting] == [
+        ((9,), "many"),
+        ((1,), "one"),
+        ((6,), "many"),
+        ((7,), "many"),
+    ]
+    assert not writer.write(state((8,), 35, "many")), "more than its share"
 
 
 def test_a_state_that_another_one_in_the_queue_covers_is_not_written_twice(disk: Disk) -> None:

@@ -28,6 +28,18 @@ def test_it_refuses_more_than_its_burst_and_fills_up_again() -> None:
     assert not one.take(1, "a")
 
 
+def test_it_spares_what_can_wait_while_half_is_left() -> None:
+    now = 0.0
+    one = Allowance(100, clock=lambda: now)
+    assert one.spares(50)
+    assert not one.spares(51)
+    assert one.take(50, "a")
+    assert not one.spares(1)
+    now = REFILL_SECONDS / 4
+    assert [one.spares(25), one.spares(26)] == [True, False]
+    assert one.take(25, "b"), "asking counts nothing"
+
+
 def test_one_client_alone_leaves_the_reserve_and_has_all_that_comes_after() -> None:
     now = 0.0
     one = Allowance(100, clock=lambda: now)
