@@ -110,7 +110,7 @@ def build(
     application.state.llamacpp_metrics = config.server.llamacpp_metrics
     application.state.begin_end = lambda: parts.used("pulls", lambda pulls: pulls.stop(0))
     application.state.limits = limits
-    application.state.memory_total = lambda: pool.governor.probe.latest().total
+    application.state.memory_total = lambda: pool.governor.probe.known().total
     return application
 
 

@@ -74,7 +74,7 @@ class Guest:
         if preparing := self._able.preparing:
             for name, all_ in (("prepare", self._prepare_all), ("read", self._read_all)):
                 threading.Thread(target=all_, args=[preparing], name=name, daemon=True).start()
-        while (frame := self._channel.receive()) is not None:
+        while (frame := self._channel.receive_rarely()) is not None:
             self._take(frame)
             if frame.kind is Kind.STOP:
                 # From now on the signal ends the process; before, it came to the whole group of the server.

@@ -73,6 +73,13 @@ class Probe:
             return self.read_quick()
         return last
 
+    def known(self) -> Readings:
+        """The last reading, however old; a fresh one only where there is none.
+
+        For the event loop: a reading may wait for the kernel, as long as a new worker maps its model on a full box.
+        """
+        return self._latest or self.read_quick()
+
     def read(self) -> Readings:
         """A fresh, exact reading: the kernel counts every page of each process, 17 ms for each GB in 4 KB pages."""
         return self._read(exact=True)

@@ -196,7 +196,7 @@ class FakeProbe:
         device: Accelerator = self.accelerator.read()
         return Readings(0.0, self.total, available, process, accelerator=device, **self.more)
 
-    read_quick = latest = read
+    read_quick = latest = known = read
 
     def start(self, then: Callable[[], object]) -> None:
         self.then = then

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
+import contextlib
 
 import httpx
 import pytest
@@ -11,6 +13,7 @@ from support.answers import error
 from support.server import fake_pool, serving
 
 from edgeserve.api.routes import routes
+from edgeserve.system.readings import Readings
 
 
 def test_health_models_and_root(client: httpx.Client) -> None:
@@ -128,6 +131,28 @@ def test_a_key_is_asked_for_everywhere_but_the_health_check() -> None:
         assert client.post("/v1/chat", json={"prompt": "hi"}, headers=both).status_code == 200
         assert client.get("/health").json()["status"] == "ok"
         assert client.get("/version").status_code == 401
+
+
+def test_the_health_waits_for_no_reading_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel may hold a reading up while a worker maps its model, and the event loop with it."""
+
+    pool = fake_pool(["llm"])
+    with serving(pool) as running:
+        probe = pool.governor.probe
+        probe.stop()
+        last, on_loop = probe.read_quick(), list[object]()
+
+        def read() -> Readings:
+            with contextlib.suppress(RuntimeError):  # other threads have no loop, and may read
+                on_loop.append(asyncio.get_running_loop())
+            return last
+
+        with monkeypatch.context() as patched:
+            patched.setattr(probe, "interval", 0.0)  # so that the last reading is old
+            patched.setattr(probe, "read_quick", read)
+            answers = [running.client.get(path) for path in ("/v1/health", "/v1/models")]
+        assert [answer.status_code for answer in answers] == [200, 200]
+        assert on_loop == []
 
 
 @pytest.mark.unforeseen

@@ -66,6 +66,35 @@ def test_a_frame_comes_as_it_was_sent(ends: Ends, size: int, kind: type[bytes] |
     assert bytes(frame.body) == body[:size]
 
 
+def test_frames_that_came_together_are_received_one_by_one(ends: Ends) -> None:
+    theirs, channel = ends
+    for number in range(3):
+        Channel(theirs).send(Kind.TAKEN, number, None)
+    theirs.shutdown(socket.SHUT_WR)
+    frames = [channel.receive_rarely() for _ in range(4)]
+    assert [one and one.number for one in frames] == [0, 1, 2, None]
+
+
+@linux
+def test_who_receives_rarely_is_not_woken_by_what_the_other_reads(ends: Ends) -> None:
+    theirs, channel = ends
+    waiting = threading.Thread(target=channel.receive_rarely)
+    waiting.start()
+    status = Path(f"/proc/self/task/{waiting.native_id}/status")
+
+    def switches() -> int:
+        return int(status.read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+    until(lambda: "State:\tS" in status.read_text())
+    for _ in range(100):
+        channel.send(Kind.PULSE, 0, None)
+        theirs.recv(100)
+    assert switches() < 50
+    theirs.close()
+    waiting.join(10)
+    assert not waiting.is_alive()
+
+
 @pytest.mark.parametrize("head", ["\ud83d\ude00", "é\ud800", "\ufeff", "\0\x7f\u2028", ["漢", {"🙂": 1e999}], None, 7])
 def test_every_text_survives(ends: Ends, head: object) -> None:
     Channel(ends[0]).send(Kind.RUN, 0, head)

@@ -164,7 +164,13 @@ def test_an_old_latest_reading_is_replaced(linux: Path) -> None:
     clock.now += 2.0
     assert one.latest() is first
     clock.now += 0.1
+    assert one.known() is first
     assert one.latest() is not first
+
+
+def test_the_first_reading_is_known_as_soon_as_somebody_asks(linux: Path) -> None:
+    one = probe(linux)
+    assert one.known() is one.known()
 
 
 class Counting:
