@@ -161,6 +161,18 @@ OPENING = ["response.created", "response.output_item.added", "conversation.item.
 CLOSING = ["response.content_part.done", "response.output_item.done", "conversation.item.done", END]
 
 
+HEARD = [
+    "input_audio_buffer.speech_started",
+    "input_audio_buffer.speech_stopped",
+    "input_audio_buffer.committed",
+    "conversation.item.added",
+    "conversation.item.done",
+    "conversation.item.input_audio_transcription.delta",
+    "conversation.item.input_audio_transcription.completed",
+    "response.created",
+]
+
+
 def test_a_spoken_turn_is_answered_by_speech(running: Running) -> None:
     running.pool.stand_ins = True
     with dial(running, "?model=gpt-realtime") as socket:
@@ -171,16 +183,7 @@ def test_a_spoken_turn_is_answered_by_speech(running: Running) -> None:
         assert (updated["type"], updated["session"]["audio"]["output"]["voice"]) == ("session.updated", "alloy")
         say(socket, silence(0.5) + speech(2) + silence(1))
         events = until_told(socket, END)
-    assert kinds(events)[:8] == [
-        "input_audio_buffer.speech_started",
-        "input_audio_buffer.speech_stopped",
-        "input_audio_buffer.committed",
-        "conversation.item.added",
-        "conversation.item.done",
-        "conversation.item.input_audio_transcription.delta",
-        "conversation.item.input_audio_transcription.completed",
-        "response.created",
-    ]
+    assert kinds(events)[:8] == HEARD
     started, stopped, committed, added = events[:4]
     assert started["item_id"] == stopped["item_id"] == committed["item_id"] == added["item"]["id"]
     assert 100 <= started["audio_start_ms"] <= 300

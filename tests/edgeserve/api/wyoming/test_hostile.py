@@ -76,27 +76,30 @@ class Slow:
         """Nothing is open."""
 
 
+class Registry:
+    clock = staticmethod(lambda: 0.0)
+
+    def admit(self, one: Any) -> bool:
+        return True
+
+    def remove(self, one: Any) -> None: ...
+
+
+class Transport:
+    may_read = True
+
+    def get_protocol(self) -> Any:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *values, **named: None
+
+
+class Reading:
+    def forget(self, one: Any) -> None: ...
+
+
 def test_connections_take_turns_event_by_event() -> None:
-    class Registry:
-        clock = staticmethod(lambda: 0.0)
-
-        def admit(self, one: Any) -> bool:
-            return True
-
-        def remove(self, one: Any) -> None: ...
-
-    class Transport:
-        may_read = True
-
-        def get_protocol(self) -> Any:
-            return self
-
-        def __getattr__(self, name: str) -> Any:
-            return lambda *values, **named: None
-
-    class Reading:
-        def forget(self, one: Any) -> None: ...
-
     async def run() -> list[str]:
         order, done = list[str](), asyncio.Event()
         made = []
