@@ -230,9 +230,8 @@ class Accounts:
             need = need_of(entry)
             need = dataclasses.replace(need, amount=need.amount - Amount(private=later))
             residents = self.occupancies()
-            return excess(
-                saving.private, need, residents, readings, limit, self.policy, base=self.base(), kind=saving.kind
-            )
+            lasting = {"base": self._base, "passing": self._passing()}
+            return excess(saving.private, need, residents, readings, limit, self.policy, kind=saving.kind, **lasting)
 
     def admits(self, need: Need, limit: Budget) -> bool:
         """True when the need fits by the accounts alone, as if all returned memory had arrived."""
