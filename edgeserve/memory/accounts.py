@@ -205,7 +205,8 @@ class Accounts:
         The caller holds the lock.
         """
         residents = self.occupancies(busy, spent)
-        rules = Rules(limit, self.policy, max(self.base(), overhead(residents, readings)), self.clock())
+        unbooked = max(self.base(), overhead(residents, readings))
+        rules = Rules(limit, self.policy, unbooked, self.clock(), self._passing())
         ahead = [
             Claim(need_of(self._entries[one.id]), one.way)
             for one in self.tickets.ahead(ticket)
