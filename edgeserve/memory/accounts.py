@@ -146,7 +146,7 @@ class Accounts:
         """Remember the bytes that the process takes beside its engines; they show only while no request runs."""
         with self.changed:
             if self.no_reservations():
-                self._base = max(0, overhead(self.occupancies(), readings) - self._passing())
+                self._base = max(0, overhead(self.occupancies(), readings) - self.passing)
 
     def occupancies(self, busy: Set[str] = frozenset(), spent: Set[tuple[str, str]] = frozenset()) -> list[Occupancy]:
         """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up.
@@ -158,9 +158,10 @@ class Accounts:
 
     def base(self) -> int:
         """Bytes that the process takes beside its engines."""
-        return self._base + self._passing()
+        return self._base + self.passing
 
-    def _passing(self) -> int:
+    @property
+    def passing(self) -> int:
         """Bytes of requests and answers, which come and go."""
         return self.undelivered() + self.traffic.held
 
@@ -205,7 +206,8 @@ class Accounts:
         The caller holds the lock.
         """
         residents = self.occupancies(busy, spent)
-        rules = Rules(limit, self.policy, max(self.base(), overhead(residents, readings)), self.clock())
+        unbooked = max(self.base(), overhead(residents, readings))
+        rules = Rules(limit, self.policy, unbooked, self.clock(), self.passing)
         ahead = [
             Claim(need_of(self._entries[one.id]), one.way)
             for one in self.tickets.ahead(ticket)
@@ -230,9 +232,8 @@ class Accounts:
             need = need_of(entry)
             need = dataclasses.replace(need, amount=need.amount - Amount(private=later))
             residents = self.occupancies()
-            return excess(
-                saving.private, need, residents, readings, limit, self.policy, base=self.base(), kind=saving.kind
-            )
+            lasting = {"base": self._base, "passing": self.passing}
+            return excess(saving.private, need, residents, readings, limit, self.policy, kind=saving.kind, **lasting)
 
     def admits(self, need: Need, limit: Budget) -> bool:
         """True when the need fits by the accounts alone, as if all returned memory had arrived."""

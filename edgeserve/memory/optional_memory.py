@@ -24,9 +24,12 @@ def excess(
     policy: MemoryPolicy,
     *,
     base: int = 0,
+    passing: int = 0,
     kind: SavingKind = "optional_context",
 ) -> int:
     """Bytes of the ``optional`` bytes in ``need`` that have no room. ``base`` as for ``plan``.
+
+    ``passing``: bytes of requests and answers in the readings, which do not count: the engine goes without for hours.
 
     1. Of a context, bytes beyond the share of the budget that ``context_percent`` allows: llama.cpp fills a context
        with zeros each time it makes one, so each of its bytes costs time and memory, used or not.
@@ -42,7 +45,7 @@ def excess(
     if device is not None:
         return _within(optional, max(most, total.device - _below_next(total.device - optional, room, policy)))
     # 3.
-    private = unreclaimable(total, budget) + max(base, overhead(residents, readings))
+    private = unreclaimable(total, budget) + max(base, overhead(residents, readings) - passing)
     over = private - _below_next(private - optional, budget.usable, policy)
     return _within(optional, max(most, over, total.mapped + private - budget.usable))
 

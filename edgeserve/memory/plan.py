@@ -96,7 +96,8 @@ def most_private(budget: Budget, policy: MemoryPolicy) -> int:
 class Case:
     """One need with the engines and the budget that decide on it.
 
-    ``unbooked``: private bytes beside all engines. ``order``: ids of the engines that may step down, in this order.
+    ``unbooked``: private bytes beside all engines; ``passing``: those of them that come free again. ``order``: ids of
+    the engines that may step down, in this order.
     """
 
     need: Need
@@ -105,6 +106,7 @@ class Case:
     policy: MemoryPolicy
     unbooked: int
     order: tuple[str, ...] = ()
+    passing: int = 0
 
     def decide(self) -> Decision:
         """The verdict.
@@ -113,7 +115,7 @@ class Case:
         2. It fits when prefix caches are dropped, then the context shrunk, then the image: step.
         3. It fits when engines that may go step down one rung, in their order: step.
         4. It fits when they go down two rungs: step.
-        5. It would fit if engines in use, or used a moment ago, were idle: wait.
+        5. It would fit if engines in use, or used a moment ago, were idle, and requests and answers gone: wait.
         6. It never fits beside the pinned engines: refuse.
         """
         # 1.
@@ -195,7 +197,7 @@ class Case:
         movable = [one for one in self.residents if one.id != self.need.id and not one.pinned]
         all_cold = {one.id: Rung.COLD for one in movable}
         # 5.
-        if self.fits(all_cold, saved):
+        if self.fits(all_cold, saved + min(self.passing, self.unbooked)):
             return Decision(Verdict.WAIT, self.free, self.evictable)
         # 6.
         together = booked(self.residents, all_cold, self.need)

@@ -25,13 +25,15 @@ class Level(enum.IntEnum):
     CRITICAL = 3
 
 
-def used_percent(readings: Readings, limit: Budget) -> float:
+def used_percent(readings: Readings, limit: Budget, left_out: int = 0) -> float:
     """Unreclaimable memory of the server, in percent of the budget; the larger share of host and device.
+
+    ``left_out``: bytes of the host that do not count.
 
     Mapped weights do not count: the system drops them by itself. Otherwise one engine that fills the budget as planned
     would stop its own answers as CRITICAL.
     """
-    shares = [readings.unreclaimable / limit.ceiling if limit.ceiling else 1.0]
+    shares = [max(0, readings.unreclaimable - left_out) / limit.ceiling if limit.ceiling else 1.0]
     if limit.device:
         shares.append((readings.accelerator.active + readings.accelerator.cached) / limit.device)
     return 100 * max(shares)

@@ -10,10 +10,10 @@ from edgeserve.errors import MemoryPressure
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.budget import prefix_cache_threshold
 from edgeserve.memory.entry import Entry
-from edgeserve.memory.gauge import Gauge
+from edgeserve.memory.gauge import Gauge, Judgement
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.occupancy import Occupancy
-from edgeserve.memory.pressure import Level, relief
+from edgeserve.memory.pressure import Level, level_of, relief, used_percent
 from edgeserve.system.probe import Probe
 from edgeserve.units import MB
 
@@ -80,7 +80,7 @@ class Relief:
         self.relieve()
         self._defragment()
         now = self._gauge.latest()
-        if now.level is Level.CRITICAL:
+        if now.level is Level.CRITICAL and not self._is_passing(now):
             counts["stopped"] += 1
             self._accounts.timeline.note("answer_stopped", percent=round(now.percent))
             raise MemoryPressure(
@@ -89,6 +89,15 @@ class Relief:
                 "engine is left to close. Try a shorter prompt, a smaller context, or free memory on the device",
                 retry_after=self._accounts.policy.pressure_interval,
             )
+
+    def _is_passing(self, now: Judgement) -> bool:
+        """Whether memory is CRITICAL for bodies and unread answers alone: others' are no reason to stop this answer.
+
+        They are bounded. No more of them is left out than half of the memory that the budget leaves to the system.
+        """
+        left_out = min(self._accounts.passing, max(0, now.readings.total - now.budget.usable) // 2)
+        percent = used_percent(now.readings, now.budget, left_out)
+        return level_of(percent, now.readings, self._accounts.policy) is not Level.CRITICAL
 
     def _drop_prefix_caches(self) -> None:
         accounts = self._accounts

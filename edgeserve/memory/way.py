@@ -28,12 +28,16 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Facts of one decision. ``unbooked``: private bytes beside all engines. ``now``: on the accounts' clock."""
+    """Facts of one decision. ``unbooked``: private bytes beside all engines. ``now``: on the accounts' clock.
+
+    ``passing``: those of ``unbooked`` that are bodies and unread answers, and come free again.
+    """
 
     budget: Budget
     policy: MemoryPolicy
     unbooked: int
     now: float
+    passing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Turn:
 def turn(claim: Claim, ahead: Sequence[Claim], residents: Sequence[Occupancy], rules: Rules) -> Turn:
     """Decide on ``claim`` behind the claims ``ahead``. ``residents`` are all engines, its own included.
 
+    0. Nobody waits ahead, and it takes no memory of its own, or fits: admit.
     1. Its engine stands in the way of a request ahead: yield, after the hot time.
     2. It does not fit beside the requests ahead: wait for them, or refuse what never fits.
     3. It fits with nothing moved, now and after the requests ahead: admit.
@@ -60,8 +65,9 @@ def turn(claim: Claim, ahead: Sequence[Claim], residents: Sequence[Occupancy], r
     """
     need = claim.need
     idle = tuple(one.id for one in _idle(residents, need))
-    now = Case(need, residents, rules.budget, rules.policy, rules.unbooked, idle)
-    if not ahead and now.fits({}, 0):  # as nearly always
+    now = Case(need, residents, rules.budget, rules.policy, rules.unbooked, idle, rules.passing)
+    # 0. As nearly always. An upload of one client may overdraw the budget: others still get what takes no memory.
+    if not ahead and (not need.amount.total or now.fits({}, 0)):
         return Turn(Decision(Verdict.ADMIT, now.free))
     assumed, leaving = after(ahead, residents, rules)
     own = next(one for one in residents if one.id == need.id)

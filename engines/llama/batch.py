@@ -145,10 +145,8 @@ class Batch:
     def step(self) -> None:
         """Decode pending tokens in one call of llama.cpp. Raises EngineFailure; all slots are empty then."""
         self.starved = False
-        for slot in self.seats.next_jobs():
-            self._do_job(slot)
-            if slot.output is not None:
-                return  # this step's call would overwrite the logits of the job: all other slots wait for the next
+        if self._do_jobs():
+            return  # this step's call would overwrite the logits of the job: all other slots wait for the next
         try:
             while (shares := self._schedule()) and not self._decode(shares):
                 if not self.swapper.evict_idle():
@@ -159,6 +157,18 @@ class Batch:
             raise
         self.starved = not shares and any(slot.preempted for slot in self._slots)
         self._advance(shares)
+
+    def _do_jobs(self) -> bool:
+        """Run the jobs of this step, none in the answers' own time. True as soon as one has left logits."""
+        jobs, began = self.seats.next_jobs(), self.drafts.clock()
+        if not jobs or self.pieces.owes(self._slots):
+            return False
+        for slot in jobs:
+            self._do_job(slot)
+            if slot.output is not None:
+                break
+        self.pieces.delay(self._slots, self.drafts.clock() - began)
+        return slot.output is not None
 
     def _do_job(self, slot: Slot) -> None:
         """Run the job of a slot. An error in it fails its own request only; the other answers continue."""

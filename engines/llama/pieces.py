@@ -10,7 +10,7 @@ prompt would leave all others a token for each piece.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from edgeserve.engines.llama.pace import median
 from edgeserve.engines.llama.slot import Share, Slot
@@ -18,7 +18,7 @@ from edgeserve.engines.llama.slot import Share, Slot
 GAP = 1.5
 """Seconds of a piece: so long do answers under way wait for their next token."""
 OWN = 1 / 3
-"""Time that answers have of their own, as a share of the time for which pieces make them wait."""
+"""Time that answers have of their own, as a share of the time for which prompts and jobs make them wait."""
 CREDIT = 2.0
 """Seconds of their own that answers go without at first, and again after as long without prompts. So a prompt now and
 then, of three times as long, is read without a pause."""
@@ -71,6 +71,15 @@ class Pieces:
             room -= len(shares[-1].tokens)
         return shares
 
+    def owes(self, slots: Iterable[Slot]) -> bool:
+        """Whether answers among these slots have time of their own now."""
+        return self._owed > 0 and any(slot.waiting and len(slot.pending) <= SHORT for slot in slots)
+
+    def delay(self, slots: Iterable[Slot], seconds: float) -> None:
+        """Count seconds for which a job, such as a picture, made the answers among these slots wait."""
+        if any(slot.waiting and len(slot.pending) <= SHORT for slot in slots):
+            self._owed += OWN * seconds
+
     def count(self, shares: Sequence[Share], seconds: float) -> None:
         """Count a call against the time of the answers, and measure it where it read a prompt."""
         size = sum(len(share.tokens) + len(share.draft) for share in shares)
@@ -78,7 +87,7 @@ class Pieces:
         if answers == len(shares):
             self._owed = max(-CREDIT, self._owed - max(seconds, LEAST_SECONDS))
         elif answers:
-            self._owed = min(GAP, self._owed + OWN * seconds)
+            self._owed += OWN * seconds
         if any(len(share.slot.pending) > 1 for share in shares):
             self.note(size, seconds)
 

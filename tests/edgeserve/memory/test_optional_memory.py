@@ -116,6 +116,19 @@ def test_the_context_is_as_large_as_the_room_that_others_leave() -> None:
     assert heated(world) == 599, "all of it again"
 
 
+@pytest.mark.parametrize(("bodies", "answers"), [(200, 0), (0, 200), (100, 90)])
+def test_what_clients_send_and_leave_unread_takes_no_context_from_others(bodies: int, answers: int) -> None:
+    """It is gone in seconds; the context stays small as long as the engine has work."""
+    llm = ThriftyResident("llm", 100, 5000, context=60, optional=4900)
+    world = World(1000, llm, ThriftyResident("asr", 0, 100))
+    world.heat("asr")
+    world.governor.accounts.traffic.came = bodies * MB
+    world.undelivered = answers * MB
+    world.probe.base = (bodies + answers) * MB
+    assert heated(world) == 499
+    assert llm.shed_kinds == ["optional_context"]
+
+
 def test_the_other_part_of_a_context_evicts_as_usual() -> None:
     llm = ThriftyResident("llm", 0, 5000, context=60, optional=4500)
     speech = FakeResident("tts", 0, 500)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -81,6 +82,27 @@ def test_at_critical_with_nothing_left_the_answer_fails_with_the_figures() -> No
         world.governor.check()
     assert caught.value.retry_after == POLICY.pressure_interval
     assert world.governor.fragmentation()["num_ooms"] == 1
+
+
+@each(
+    ("own", "bodies", "answers", "stops"),
+    [
+        (850, 100, 0, False),
+        (850, 0, 100, False),
+        (850, 60, 60, False),
+        (850, 100, 400, True),
+        (910, 40, 0, True),
+        (950, 0, 0, True),
+    ],
+)
+def test_no_answer_is_stopped_for_what_other_clients_send(own: int, bodies: int, answers: int, stops: bool) -> None:
+    """60 MB of one client's uploads stopped the answers of others: 15 in six seconds."""
+    world = World(1250, FakeResident("llm", 0, 10), policy=dataclasses.replace(POLICY, max_percent=0.8))
+    world.heat("llm").leases = 1
+    world.governor.accounts.traffic.came, world.undelivered = bodies * MB, answers * MB
+    world.probe.base = (own - 10 + bodies + answers) * MB
+    with pytest.raises(MemoryPressure) if stops else contextlib.nullcontext():
+        world.governor.check()
 
 
 def test_an_admitted_answer_is_never_stopped_by_its_own_size() -> None:

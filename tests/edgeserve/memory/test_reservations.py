@@ -54,3 +54,23 @@ def test_the_next_way_up_alone_is_measured(seconds: float) -> None:
     llm.takes = dataclasses.replace(llm.takes, private=170 * MB)
     world.heat("llm")
     assert world.peaks.find(llm.spec) == Footprint(private=170 * MB)
+
+
+@each(("bodies", "answers"), [(120, 0), (0, 120), (900, 0), (60, 60)])
+def test_nobody_is_refused_for_what_others_send_or_leave_unread(bodies: int, answers: int) -> None:
+    """60 MB of one client's uploads: 811 requests of others to a hot engine were answered 507 in six seconds."""
+    world = World(300, FakeResident("llm", 0, 190, pinned=True), FakeResident("asr", 0, 10, 60))
+    traffic = world.governor.accounts.traffic
+    world.heat("llm")
+    traffic.came, world.undelivered = bodies * MB, answers * MB
+    world.probe.base = (bodies + answers) * MB
+    for _ in range(3):
+        world.heat("llm")
+    assert world.waits == [], "an engine that is hot and takes no more memory answers at once"
+
+    def gone() -> None:
+        traffic.gone, world.undelivered, world.probe.base = traffic.came, 0, 0
+
+    world.on_wait = gone
+    assert world.heat("asr").rung is Rung.HOT
+    assert world.waits != [], "a request that takes memory waits until the others' is free"

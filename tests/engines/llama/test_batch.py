@@ -153,6 +153,34 @@ def test_a_prompt_now_and_then_is_read_without_a_pause() -> None:
             batch.step()
 
 
+@each("seconds", [0.06, 0.3, 2.0])
+def test_a_stream_keeps_a_part_of_the_time_whatever_texts_others_embed(seconds: float) -> None:
+    """A text or a picture in each step made each token wait for it."""
+    context = Timed(4000)
+    batch = Batch(context, 3, PrefixCache(0), Drafts(0, context.clock))  # type: ignore[arg-type]
+    stream, _ = batch.take(prompt(1, 10))
+    decode(batch, stream)
+    busy, done, began = batch.take_empty(), 0, context.now
+
+    def job() -> None:
+        nonlocal done
+        context.now += seconds
+        done += 1
+
+    count = int(15 * CREDIT / seconds)
+    while done < count:
+        busy.job = job
+        batch.push(stream, 1)
+        batch.step()
+        assert stream.output is not None, "a job and a token, or a token alone"
+    assert context.now - began - done * seconds >= 0.9 * OWN * (done - 1) * seconds - CREDIT
+    batch.give_back(stream)
+    for _ in range(3):
+        busy.job = job
+        batch.step()
+    assert done == count + 3, "nobody else has anything to do"
+
+
 @examples(50)
 @given(some.lists(some.integers(40, 900), min_size=1, max_size=3), some.integers(40, 120), some.booleans())
 def test_a_short_prompt_waits_for_no_long_one(others: list[int], short: int, beside: bool) -> None:
