@@ -115,7 +115,7 @@ BOUNDS: Sequence[str] = (
     "conversation that had the slot, then four calls took 3.51 s, while a thread wrote the state in 0.50 s. The first "
     "huge pages for a state cost this virtual machine 271 ms for 106 MB, and 13 ms when they are used again. Written "
     "while nobody asks: 3.37 s (3.07 to 3.61, 6 rounds) instead of 3.90 (3.58 to 4.06), measured in turns with the "
-    "release before; beside llama-server 1.28 of its time (1.09 to 1.48, 5 rounds, other programs on the other "
+    "code before; beside llama-server 1.28 of its time (1.09 to 1.48, 5 rounds, other programs on the other "
     "cores). What is left is mostly the price of the streams: 1,024 tokens beside three streams took 1.08 (1.00 to "
     "1.14, 4 pairs) of the time alone, and calls of 256 tokens compute with the cells of the streams four times.",
     "**Eight clients** share four slots, so conversations leave slots while others write. Saving one of 216 tokens "
