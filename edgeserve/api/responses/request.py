@@ -163,9 +163,9 @@ class ResponseRequest(Asked):
         """JSON of the fields that may be long, made here, where a thread reads a large body."""
         size = sum(map(len, self._repeated.values()))
         if size > MOST_REPEATED:
-            text = f"have {size:,} characters, with {' and '.join(one for one in self._repeated if one != 'tools')}"
-            limit = f"the limit is {MOST_REPEATED:,}, since a response repeats them"
-            raise TooLarge(f"tools {text}; {limit}: send fewer", param="tools")
+            longest, text = max(self._repeated.items(), key=lambda one: len(one[1]))
+            both = f"{longest} has {len(text):,} characters, and {size:,} with the other fields that a response repeats"
+            raise TooLarge(f"{both}; the limit is {MOST_REPEATED:,}: send fewer", param=longest)
         self.is_long = size > LONG
         """Whether the response repeats so much that a thread should write it."""
 

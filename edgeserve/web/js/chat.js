@@ -97,7 +97,7 @@ export function Chat({ t, server, settings, shown }) {
         })}
       </div>
       ${(chat.error || speaker.error) && html`<p class="error" role="alert">${chat.error || speaker.error}</p>`}
-      <${Composer} t=${t} shown=${shown} running=${Boolean(running)} sees=${sees} blind=${!sees && server.state !== "starting"} hears=${server.models.some((one) => one.type === "asr")}
+      <${Composer} t=${t} shown=${shown} running=${Boolean(running)} sees=${sees} blind=${!sees && server.state === "ok"} hears=${server.models.some((one) => one.type === "asr")}
         onSend=${ask.send} onStop=${chat.stop} />
     </div>
   </section>`;

@@ -23,7 +23,7 @@ function usePictures(t, setError) {
   return { pictures, setPictures, add };
 }
 
-/** `blind`: no model sees pictures. Until the models are known it is false, as `sees` is. */
+/** `blind`: no model sees pictures. It is false while the server does not answer: it may have a model that does. */
 export function Composer({ t, shown, running, sees, blind, hears, onSend, onStop }) {
   const [text, setText] = useState("");
   const [error, setError] = useState("");

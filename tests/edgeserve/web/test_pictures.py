@@ -145,3 +145,18 @@ def test_a_picture_that_comes_before_the_list_of_models_is_kept(browser: Any, ru
         for route in waiting:
             route.abort()
         context.close()
+
+
+def test_a_picture_that_comes_while_the_server_does_not_answer_is_kept(browser: Any, running: Running) -> None:
+    """The page said that no model here sees pictures, and knew none."""
+    context = browser.new_context()
+    try:
+        page = context.new_page()
+        page.route("**/v1/models", lambda route: route.abort())
+        page.goto(running.url)
+        page.get_by_text("The server does not answer. This page keeps trying.").wait_for()
+        page.evaluate(PASTE, "paste")
+        page.get_by_role("button", name="Remove picture 1").wait_for()
+        assert page.locator(".composer [role=alert]").count() == 0
+    finally:
+        context.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from typing import Any
 
@@ -347,15 +348,22 @@ def test_a_number_that_no_json_can_repeat_is_refused(client: httpx.Client, field
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("fields", "longest", "size"),
     [
-        {"tools": [ADD | {"description": "d" * 2_000_000}], "tool_choice": "none"},
-        {"instructions": "é" * 1_100_000},
-        {"tools": [ADD | {"name": f"t{number}", "description": "d" * 10_000} for number in range(128)]},
+        ({"tools": [ADD | {"description": "d" * 2_000_000}], "tool_choice": "none"}, "tools", 2_000_000),
+        ({"instructions": "é" * 1_100_000}, "instructions", 1_100_000),
+        (
+            {"tools": [ADD | {"name": f"t{number}", "description": "d" * 10_000} for number in range(128)]},
+            "tools",
+            1_280_000,
+        ),
     ],
 )
-def test_fields_that_no_response_repeats(client: httpx.Client, fields: dict[str, Any]) -> None:
+def test_fields_that_no_response_repeats(client: httpx.Client, fields: dict[str, Any], longest: str, size: int) -> None:
     """Tools of 15 MB that no prompt holds made three events of 15 MB, and a slow reader kept each in memory."""
     error = refusal(client, 413, input="one", **fields)
-    assert "the limit is 1,048,576, since a response repeats them: send fewer" in error["message"]
-    assert error["param"] == "tools"
+    text = rf"{longest} has ([\d,]+) characters, and [\d,]+ with the other fields that a response repeats; "
+    found = re.fullmatch(text + "the limit is 1,048,576: send fewer", error["message"])
+    assert found, error["message"]
+    assert size <= int(found[1].replace(",", "")) < size + 20_000
+    assert error["param"] == longest
