@@ -23,7 +23,7 @@ from edgeserve.memory.peaks import Peaks
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.pressure import Level
 from edgeserve.memory.pressure_loop import PressureLoop
-from edgeserve.memory.relief import Relief
+from edgeserve.memory.relief import QUIET_SECONDS, Relief
 from edgeserve.memory.report import Json
 from edgeserve.memory.reservations import Reservation
 from edgeserve.memory.resident import Resident
@@ -37,9 +37,6 @@ from edgeserve.units import GB, MB
 __all__ = ["Governor", "OpenGovernor", "Reservation", "Resident", "make_governor"]
 
 log = logging.getLogger("edgeserve.memory")
-
-QUIET_SECONDS = 1.0
-"""A reservation under pressure wakes the pressure loop at most this often, and a client collects garbage."""
 
 
 class Governor:

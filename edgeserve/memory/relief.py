@@ -19,6 +19,10 @@ from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.memory")
 
+QUIET_SECONDS = 1.0
+"""A reservation under pressure wakes the pressure loop at most this often. So often does an answer clean up, and a
+client collect garbage."""
+
 
 class Relief:
     """``defragment`` returns free pages and cached device memory to the system, and reads memory anew. Any thread."""
@@ -38,11 +42,13 @@ class Relief:
     def check(self) -> None:
         """Called while an answer is made; takes microseconds below CRITICAL.
 
-        At CRITICAL all idle engines are closed and caches dropped. Raises MemoryPressure when that is not enough.
+        At CRITICAL all idle engines are closed and caches dropped. Raises MemoryPressure when that is not enough. For
+        bodies and unread answers alone, that is done once in ``QUIET_SECONDS``: the answer continues beside them.
         """
-        if self._gauge.latest().level is Level.CRITICAL:
+        if self._is_urgent():
             with self._emergency:
-                self._clean_up()
+                if self._is_urgent():  # another thread may have cleaned up meanwhile
+                    self._clean_up()
 
     def relieve(self) -> None:
         """One round: drop prefix caches on a full machine, and move down the engines that the level asks for."""
@@ -69,9 +75,15 @@ class Relief:
         """Drop the prefix cache of an engine that has long been idle; nothing happens while it is in use."""
         self._drop(entry.occupancy(busy=False, spent=frozenset()))
 
+    def _is_urgent(self) -> bool:
+        now = self._gauge.latest()
+        if now.level is not Level.CRITICAL:
+            return False
+        return self._accounts.clock() - self.relieved_at >= QUIET_SECONDS or not self._is_passing(now)
+
     def _clean_up(self) -> None:
         """Raises MemoryPressure when memory stays CRITICAL after everything idle has gone."""
-        # Another thread may have cleaned up meanwhile, or the latest reading was old.
+        # The latest reading may be old.
         if self._gauge.judge(self._probe.read_quick()).level is not Level.CRITICAL:
             return
         counts = self._accounts.history.counts

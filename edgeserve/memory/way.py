@@ -56,7 +56,10 @@ class Turn:
 def turn(claim: Claim, ahead: Sequence[Claim], residents: Sequence[Occupancy], rules: Rules) -> Turn:
     """Decide on ``claim`` behind the claims ``ahead``. ``residents`` are all engines, its own included.
 
-    0. Nobody waits ahead, and it takes no memory of its own, or fits: admit.
+    A request that takes no memory of its own always fits. An upload of one client may overdraw the budget; a hot engine
+    still answers others.
+
+    0. Nobody waits ahead, and it fits: admit.
     1. Its engine stands in the way of a request ahead: yield, after the hot time.
     2. It does not fit beside the requests ahead: wait for them, or refuse what never fits.
     3. It fits with nothing moved, now and after the requests ahead: admit.
@@ -66,8 +69,9 @@ def turn(claim: Claim, ahead: Sequence[Claim], residents: Sequence[Occupancy], r
     need = claim.need
     idle = tuple(one.id for one in _idle(residents, need))
     now = Case(need, residents, rules.budget, rules.policy, rules.unbooked, idle, rules.passing)
-    # 0. As nearly always. An upload of one client may overdraw the budget: others still get what takes no memory.
-    if not ahead and (not need.amount.total or now.fits({}, 0)):
+    fits = not need.amount.total or now.fits({}, 0)
+    # 0. As nearly always.
+    if not ahead and fits:
         return Turn(Decision(Verdict.ADMIT, now.free))
     assumed, leaving = after(ahead, residents, rules)
     own = next(one for one in residents if one.id == need.id)
@@ -75,15 +79,18 @@ def turn(claim: Claim, ahead: Sequence[Claim], residents: Sequence[Occupancy], r
     if leaving.get(need.id, own.rung) < own.rung:
         if own.rung is not Rung.HOT or rules.now >= own.hot_until:
             return Turn(Decision(Verdict.YIELD, now.free, steps=(Step(own.id, leaving[own.id]),)))
-        verdict = Verdict.ADMIT if now.fits({}, 0) else Verdict.WAIT
+        verdict = Verdict.ADMIT if fits else Verdict.WAIT
         return Turn(Decision(verdict, now.free), until=own.hot_until)
+    raised = _raised(claim, residents, assumed)
+    if not raised.need.amount.total:
+        return Turn(Decision(Verdict.ADMIT, now.free))
     # 2.
-    found = _way(_raised(claim, residents, assumed), assumed, rules)
+    found = _way(raised, assumed, rules)
     if found is None:
         return Turn(now.wait_or_refuse())
     # 3.
     if found.verdict is Verdict.ADMIT:
-        return Turn(dataclasses.replace(found, verdict=Verdict.ADMIT if now.fits({}, 0) else Verdict.WAIT))
+        return Turn(dataclasses.replace(found, verdict=Verdict.ADMIT if fits else Verdict.WAIT))
     # 4. and 5.
     return _stepping(found, residents, rules)
 

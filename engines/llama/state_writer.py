@@ -90,6 +90,7 @@ class StateWriter(StateIndex[SavedState]):
     @contextlib.contextmanager
     def settled(self) -> Iterator[None]:
         """Write all that waits. Within, a state is written when ``write`` returns, and no queue takes memory."""
+        self._write_next()  # first: a state that was forgotten meanwhile may still be on its way
         while self._states:
             self._write_next()
         self._settled = True

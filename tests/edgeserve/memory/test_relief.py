@@ -105,6 +105,22 @@ def test_no_answer_is_stopped_for_what_other_clients_send(own: int, bodies: int,
         world.governor.check()
 
 
+def test_answers_beside_what_clients_send_clean_up_once_a_second() -> None:
+    """Each answer that continued collected garbage at every check: no other Python code runs meanwhile."""
+    world = World(1250, FakeResident("llm", 0, 10), policy=dataclasses.replace(POLICY, max_percent=0.8))
+    world.heat("llm").leases = 1
+    world.governor.accounts.traffic.came, world.probe.base = 100 * MB, 940 * MB
+    for _ in range(30):
+        world.governor.check()
+    assert world.trims == 1
+    world.later(1)
+    world.governor.check()
+    assert world.trims == 2
+    world.probe.base = 1140 * MB
+    with pytest.raises(MemoryPressure):
+        world.governor.check()
+
+
 def test_an_admitted_answer_is_never_stopped_by_its_own_size() -> None:
     """The plan keeps private memory below CRITICAL, so that an admitted answer passes its checks."""
     for private in range(880, 905):

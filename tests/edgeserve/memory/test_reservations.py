@@ -74,3 +74,22 @@ def test_nobody_is_refused_for_what_others_send_or_leave_unread(bodies: int, ans
     world.on_wait = gone
     assert world.heat("asr").rung is Rung.HOT
     assert world.waits != [], "a request that takes memory waits until the others' is free"
+
+
+def test_nobody_waits_behind_a_request_that_waits_for_the_room_of_an_upload() -> None:
+    """One request to a cold engine beside an upload held up all requests to hot engines."""
+    world = World(300, FakeResident("llm", 0, 190, pinned=True), FakeResident("asr", 0, 10, 60))
+    traffic, admitted = world.governor.accounts.traffic, list[bool]()
+    world.heat("llm")
+    traffic.came = world.probe.base = 120 * MB
+
+    def ask() -> None:
+        reservation = world.governor.reserve_at_once(world.residents["llm"])
+        admitted.append(reservation is not None)
+        if reservation is not None:
+            world.governor.release(reservation)
+        traffic.gone, world.probe.base = traffic.came, 0
+
+    world.on_wait = ask
+    world.heat("asr")
+    assert admitted == [True]

@@ -110,6 +110,15 @@ def test_a_hot_engine_takes_no_memory_from_those_ahead() -> None:
     assert ask(claim("c", 40), *residents, ahead=(claim("b", 650),)).decision.verdict is Verdict.WAIT
 
 
+def test_an_overdrawn_budget_keeps_no_hot_engine_from_requests_that_take_nothing() -> None:
+    overdrawn, ahead = dataclasses.replace(RULES, unbooked=900, passing=900), (claim("b", 500),)
+    residents = (busy("a", 300), cold("b"), cold("c"))
+    assert turn(claim("a", 0), ahead, residents, overdrawn).decision.verdict is Verdict.ADMIT
+    assert turn(claim("c", 10), ahead, residents, overdrawn).decision.verdict is Verdict.WAIT
+    in_the_way = turn(claim("a", 0), (claim("b", 800),), residents, RULES)
+    assert in_the_way.decision.verdict is Verdict.YIELD
+
+
 def test_an_engine_that_waits_is_moved_by_its_own_thread() -> None:
     found = ask(claim("b", 500), hot("a", 600, leases=1, waits=True), cold("b"))
     assert found.decision.verdict is Verdict.WAIT

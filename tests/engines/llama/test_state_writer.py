@@ -31,6 +31,7 @@ class Disk:
         self._go = threading.Event()
         self._go.set()
         self.reached = threading.Event()
+        self.stored = 0
         self.threads = ThreadPoolExecutor(1)
         self._store = StatesFolder.store
         monkeypatch.setattr(StatesFolder, "store", lambda *given: self._slow(*given))
@@ -38,7 +39,9 @@ class Disk:
     def _slow(self, *given: Any) -> bool:
         self.reached.set()
         assert self._go.wait(PATIENCE)
-        return self._store(*given)
+        stored = self._store(*given)
+        self.stored += 1
+        return stored
 
     def stop(self) -> None:
         self._go.clear()
@@ -218,6 +221,19 @@ def test_an_erased_conversation_is_erased_though_it_is_being_written(disk: Disk)
     with cache.settled():
         assert disk.files() == []
     assert cache.best((1, 2, 3)) == (None, 0)
+
+
+def test_no_file_is_being_written_once_all_is_settled(disk: Disk) -> None:
+    """A forgotten state was still on its way: its memory had not come back, and two threads wrote at once."""
+    disk.stop()
+    cache = PrefixCache(0, disk=disk.writer())
+    cache.put(state((1, 2, 3)))
+    assert disk.reached.wait(PATIENCE)
+    cache.forget((1, 2, 3), "")
+    threading.Timer(0.05, disk.go).start()
+    with cache.settled():
+        assert disk.stored == 1
+        assert disk.files() == []
 
 
 def test_a_state_that_llama_refuses_leaves_the_queue(disk: Disk) -> None:
