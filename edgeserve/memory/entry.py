@@ -41,6 +41,8 @@ class Entry:
     - ``active``: open reservations. ``climbing``: the engine is on its way up under one of them.
     - ``inexact``: other engines took or returned memory during the last way up. Runtimes measure themselves by the
       growth of the process, so the figure then includes others' memory.
+    - ``noisy``: large requests came beside the last way up from cold. A runtime that measures itself as it opens keeps
+      that figure until it is cold.
     - ``hot_at``: when the engine last became hot. ``hot_until``: until then it stays hot while it has work.
     - ``leaving_seconds``: time that its last step down took.
     - ``returned``: bytes of the last exact step down between two rungs: by the engine's figures, and measured.
@@ -55,6 +57,7 @@ class Entry:
     seen: Rung = Rung.COLD
     climbing: bool = False
     inexact: bool = False
+    noisy: bool = False
     active: int = 0
     uses: int = 0
     parked_at: float = 0.0

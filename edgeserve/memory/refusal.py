@@ -27,11 +27,12 @@ def does_not_fit(
     return f"{_figures(need, decision, budget)}. {advice(need, decision, budget, readings, pinned, policy)}"
 
 
-def in_use(need: Need, decision: Decision, budget: Budget, seconds: float) -> str:
-    """Text of Busy (503): the model fits, but not beside the engines that are at work."""
+def in_use(need: Need, decision: Decision, budget: Budget, seconds: float, passing: int = 0) -> str:
+    """Text of Busy (503): the model fits, but not beside the engines at work and ``passing`` bytes of clients."""
+    sent = f" and the {mb(passing)} of request bodies and unread answers are gone, yours too" if passing >= MB else ""
     return (
-        f"{_figures(need, decision, budget)}. It would fit once the engines in use are idle, which did not happen "
-        f"within {seconds:g} s; try again later"
+        f"{_figures(need, decision, budget)}. It would fit once the engines in use are idle{sent}, "
+        f"which did not happen within {seconds:g} s; try again later"
     )
 
 

@@ -75,7 +75,10 @@ class Reservations:
         taken = entry.resident.footprint()
         with self._accounts.changed:
             expected = entry.held.total
-            entry.inexact = measured is None and not self._alone(reservation)
+            noisy = self._is_noisy(reservation)
+            entry.noisy = noisy if reservation.before is Rung.COLD else entry.noisy
+            alone = not (noisy or entry.noisy) and self._accounts.unchanged_since(reservation.mark)
+            entry.inexact = measured is None and not alone
             if not entry.inexact or entry.source == "unknown":
                 self._measure(entry, with_expected_weights(taken, entry.hot) if measured is None else taken, measured)
             entry.climbing, entry.seen, reservation.settled = False, Rung.HOT, True
@@ -91,15 +94,14 @@ class Reservations:
             self._learn(entry)
         return overdrawn
 
-    def _alone(self, reservation: Reservation) -> bool:
-        """Whether the engine measured its own memory alone. In the serving process it measures how that has grown.
+    def _is_noisy(self, reservation: Reservation) -> bool:
+        """Whether the engine measured requests as its own. In the serving process it measures how that has grown.
 
         Else a client could make it learn the bodies of its uploads, and others be refused for them ever after.
         """
         entry, requests = reservation.entry, self._accounts.traffic.since(reservation.gone)
         noise = max(LEAST_NOISE, int(NOISE_SHARE * entry.held.private))
-        alone = requests <= noise or not entry.resident.in_process
-        return alone and self._accounts.unchanged_since(reservation.mark)
+        return requests > noise and entry.resident.in_process
 
     def _tell(self, reservation: Reservation, now: float, expected: int, held: int) -> None:
         """Count the way up, and note it in the timeline. Sizes in bytes."""

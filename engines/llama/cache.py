@@ -3,8 +3,8 @@
 A conversation continues from its longest saved prefix, as in llama.cpp's own server (``--cache-ram``). Saved states are
 the first memory that the governor takes back.
 
-Every state has a salt. A prompt finds states of its own salt only. No salt evicts the states of another salt that takes
-no more than its share (docs/decisions/0008-prefix-cache-salts.md).
+Every state has a salt. A prompt finds states of its own salt only. No client evicts the states of another client that
+takes no more than its share (docs/decisions/0008-prefix-cache-salts.md).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SavedState:
 
 
 class StateCache(StateIndex[S]):
-    """At most ``limit`` bytes of states. It evicts the least recently used state of the salt that takes the most."""
+    """At most ``limit`` bytes of states. ``next_victim`` chooses the state to evict."""
 
     def __init__(self, limit: int, *, whole: bool = False) -> None:
         super().__init__(whole=whole)
@@ -51,7 +51,7 @@ class StateCache(StateIndex[S]):
     def add(self, state: S) -> bool:
         """Keep a state instead of the states that it covers, and evict others when there is no room.
 
-        False when that would take another salt's share.
+        False when that would take another client's share.
         """
         if not self._make_room(state.tokens, state.size, state.salt):
             return False
@@ -72,7 +72,7 @@ class StateCache(StateIndex[S]):
     def victims(self, tokens: Sequence[int], size: int, salt: str) -> list[S] | None:
         """The states to evict for one of ``size`` bytes, besides those that it covers.
 
-        None when the new state would take another salt's share.
+        None when the new state would take another client's share.
         """
         if size > self.limit:
             return None

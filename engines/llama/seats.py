@@ -104,7 +104,7 @@ class Seats:
         return slot, swapper.cut(slot, slot.shared(wanted, salt))
 
     def free(self, salt: str = "", but: Slot | None = None) -> Slot:
-        """An empty slot; without one, the least recently used free slot of the salt that has the most."""
+        """An empty slot; without one, the free slot that ``next_victim`` chooses by number."""
         free = sorted((slot for slot in self._slots if not slot.busy), key=lambda one: (one.cells > 0, one.used))
         free = [slot for slot in free if slot is not but] or free
         if not free[0].cells:

@@ -61,7 +61,8 @@ class StatesFolder:
         clock      seconds since the epoch, as in the times of files
         allowance  bytes that may be written under a shared bound
 
-    Methods block for the disk. Any process; one thread at a time, and another one that only stores what somebody names.
+    Methods block for the disk. Any process. One thread at a time stores what the server saves; any thread may do the
+    rest meanwhile.
     """
 
     def __init__(

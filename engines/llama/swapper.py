@@ -59,7 +59,7 @@ class Swapper:
         return True
 
     def evict_idle(self, but: Slot | None = None) -> bool:
-        """Evict the least recently used idle slot of the salt that takes the most cells. False without an idle slot."""
+        """Evict the idle slot that ``next_victim`` chooses by cells. False without an idle slot."""
         idle = sorted((slot for slot in self._slots if slot.idle and slot is not but), key=lambda one: one.used)
         busy = Counter[str]()
         for slot in self._slots:

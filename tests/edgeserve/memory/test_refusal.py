@@ -27,6 +27,15 @@ def test_an_engine_that_does_not_move_makes_the_other_busy_not_refused() -> None
     assert world.residents["asr"].rung is Rung.HOT
 
 
+def test_a_request_that_waits_for_what_clients_send_is_told_so() -> None:
+    """Its own body may be what leaves it no room: the body stays as long as its request."""
+    world = World(300, FakeResident("llm", 0, 190, pinned=True), FakeResident("asr", 0, 10, 60))
+    world.heat("llm")
+    world.governor.accounts.traffic.came, world.undelivered, world.probe.base = 90 * MB, 30 * MB, 120 * MB
+    with pytest.raises(Busy, match=r"idle and the 120 MB of request bodies and unread answers are gone, yours too"):
+        world.heat("asr")
+
+
 def test_a_model_that_never_fits_is_refused_at_once_with_the_figures() -> None:
     world = World(1000, FakeResident("llm", 1200, 20), FakeResident("asr", 0, 300))
     world.heat("asr")

@@ -56,6 +56,20 @@ def test_the_next_way_up_alone_is_measured(seconds: float) -> None:
     assert world.peaks.find(llm.spec) == Footprint(private=170 * MB)
 
 
+def test_a_figure_that_a_warm_engine_keeps_is_not_learned_later() -> None:
+    """Speech and transcription measure themselves as they open: the next way up from warm learned the upload."""
+    world, llm = climbed(0, 0, 64 * MB, in_process=True)
+    world.governor.step_down(llm, Rung.WARM, "idle")
+    world.heat("llm")
+    assert world.peaks.find(llm.spec) is None
+    world.governor.step_down(llm, Rung.COLD, "idle")
+    llm.takes = dataclasses.replace(llm.takes, private=170 * MB)
+    for rung in (Rung.WARM, Rung.COLD):
+        world.heat("llm")
+        assert world.peaks.find(llm.spec) == Footprint(private=170 * MB)
+        world.governor.step_down(llm, rung, "idle")
+
+
 @each(("bodies", "answers"), [(120, 0), (0, 120), (900, 0), (60, 60)])
 def test_nobody_is_refused_for_what_others_send_or_leave_unread(bodies: int, answers: int) -> None:
     """60 MB of one client's uploads: 811 requests of others to a hot engine were answered 507 in six seconds."""
