@@ -66,7 +66,7 @@ def test_fake_engines_under_fire(total_mb: int, queue_limit: int) -> None:
     probe.residents.extend(pool.gates.values())
     witnesses = [Witness(engine_of(gate)) for gate in pool.gates.values()]
     with serving(pool, residency=RESTLESS) as running:
-        load = storm(running, fake_asks(), seeded(), clients=32, each=20, seconds=60)
+        load = storm(running, fake_asks(), seeded(), clients=32, each=12, seconds=60)
         settle(running, load, witnesses)
         for job in JOBS:
             running.client.post("/memory/preload", json={"engines": [job]})

@@ -97,7 +97,7 @@ class TestWhisper(SpeechToTextContract):
         return spec_of(pulled("whisper-tiny.en"))
 
 
-@pytest.mark.parametrize("sentence", [*SENTENCES, STORY], ids=lambda text: text[:20])
+@pytest.mark.parametrize("sentence", [*SENTENCES[:3], STORY], ids=lambda text: text[:20])
 def test_text_and_words_are_those_of_the_reference(
     engine: OnnxSpeechToText, bare: OnnxSpeechToText, theirs: Callable[[str], list[Any]], sentence: str
 ) -> None:

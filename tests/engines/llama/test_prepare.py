@@ -195,7 +195,7 @@ def test_preparing_survives_an_engine_that_is_closed_meanwhile(make: MAKE) -> No
     threads = [threading.Thread(target=prepare) for _ in range(2)]
     for thread in threads:
         thread.start()
-    for _ in range(12):
+    for _ in range(5):
         engine.close()
         engine.open()
     stop.set()
