@@ -11,7 +11,8 @@ KEPT = 5
 STALE = 512
 """Calls after which a size that none of them had is forgotten, so that it is tried again."""
 FIRST_SLOPE = 0.25
-"""Cost of each further token, as a share of a call of one, before any larger call was measured."""
+"""Cost of each further token beyond the largest call that was measured, as a share of a call of one. It is low, so that
+larger calls are tried: a call of two tokens may cost nearly twice as much, and one of four hardly more than that."""
 GROWTH = 2
 """An unknown call may be so many times as large as the largest known one."""
 
@@ -46,7 +47,7 @@ class Pace:
         return GROWTH * self._sizes[-1] if self._sizes else 0
 
     def cost(self, tokens: int) -> float:
-        """Seconds of a call: measured, or on the line through its neighbours. Requires one call."""
+        """Seconds of a call: measured, on the line through its neighbours, or hoped for. Requires one call."""
         known = self._costs.get(tokens)
         if known is not None:
             return known
@@ -58,14 +59,11 @@ class Pace:
         return self._costs[low] + (tokens - low) * self._slope(at)
 
     def _slope(self, at: int) -> float:
-        """Seconds a token between the sizes numbered ``at - 1`` and ``at``; beyond the last, those of the mean."""
+        """Seconds a token between the sizes numbered ``at - 1`` and ``at``, or beyond the last."""
         sizes, costs = self._sizes, self._costs
-        if at < len(sizes):
-            low, high = sizes[at - 1], sizes[at]
-        elif len(sizes) > 1:
-            low, high = sizes[0], sizes[-1]
-        else:
+        if at == len(sizes):
             return FIRST_SLOPE * costs[sizes[0]] / sizes[0]
+        low, high = sizes[at - 1], sizes[at]
         return max(0.0, (costs[high] - costs[low]) / (high - low))
 
 

@@ -41,6 +41,23 @@ def test_cheap_calls_take_long_drafts_and_dear_ones_none() -> None:
     assert drafts_of(1.0).plan([guess(SURE)], 100) == [0]
 
 
+def test_a_dear_call_of_two_tokens_does_not_hide_that_longer_ones_pay() -> None:
+    """Costs of a model of 0.6 B in Q4_0 on two cores: 1.8 calls of one for two tokens, 2.2 for four, 3.2 for eight."""
+    drafts, costs = Drafts(LONGEST), {1: 1.0, 2: 1.8, 3: 2.0, 4: 2.2, 5: 2.4, 6: 2.7, 7: 2.9, 8: 3.2}
+    for _ in range(8):
+        size = 1 + drafts.plan([guess(0.85, 7)], 100)[0]
+        drafts.pace.note(size, costs[size])
+    assert size == 6
+
+
+def test_where_longer_calls_never_pay_few_are_tried() -> None:
+    drafts, sizes = Drafts(LONGEST), list[int]()
+    for _ in range(200):
+        sizes.append(1 + drafts.plan([guess(0.95)], 100)[0])
+        drafts.pace.note(sizes[-1], float(sizes[-1]))
+    assert sum(size > 1 for size in sizes) <= 4
+
+
 def test_likelier_guesses_make_longer_drafts() -> None:
     lengths = [drafts_of(0.2).plan([guess(chance)], 100)[0] for chance in (0.1, 0.5, 0.8, 0.95)]
     assert lengths == sorted(lengths)

@@ -34,9 +34,9 @@ def test_between_two_sizes_the_cost_is_on_their_line() -> None:
     assert pace.cost(3) == pytest.approx(1.5)
 
 
-def test_beyond_the_largest_size_the_mean_slope_goes_on() -> None:
+def test_beyond_the_largest_size_a_token_is_hoped_to_cost_a_quarter() -> None:
     pace = pace_of(n1=1.0, n3=2.0, n5=5.0)
-    assert pace.cost(6) == pytest.approx(6.0)
+    assert pace.cost(7) == pytest.approx(5.0 + 2 * FIRST_SLOPE)
 
 
 def test_the_first_guess_is_a_quarter_a_token() -> None:
