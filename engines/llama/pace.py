@@ -12,7 +12,7 @@ STALE = 512
 """Calls after which a size that none of them had is forgotten, so that it is tried again."""
 FIRST_SLOPE = 0.25
 """Cost of each further token beyond the largest call that was measured, as a share of a call of one. It is low, so that
-larger calls are tried: a call of two tokens may cost nearly twice as much, and one of four hardly more than that."""
+larger calls are tried. A call of two tokens may cost nearly twice as much, and one of four hardly more than that."""
 GROWTH = 2
 """An unknown call may be so many times as large as the largest known one."""
 
