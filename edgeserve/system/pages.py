@@ -50,14 +50,16 @@ def populate_mapped(*paths: Path) -> None:
     begin_populating(*paths)()
 
 
-def begin_populating(*paths: Path) -> Callable[[], None]:
+def begin_populating(*paths: Path) -> Callable[[], int]:
     """Begin to make the files' pages resident, on a thread for each core. Returns a function that waits for the end.
 
-    The mapping must stay until that function returns.
+    That function returns the bytes that are resident now. A range that is mapped twice counts once, and pages that
+    the kernel was only advised of do not count. The mapping must stay until then.
     """
     ranges = list(_mappings(smaps.MAPS, paths))
+    distinct = sum(size for *_, size in {(one.path, one.offset, one.size) for one in ranges})
     pieces = iter([piece for one in ranges for piece in _pieces(one)])
-    lock = threading.Lock()
+    lock, resident = threading.Lock(), [0]
 
     def populate() -> None:
         while True:
@@ -67,6 +69,9 @@ def begin_populating(*paths: Path) -> Callable[[], None]:
                 return
             if not libc.advise(*piece, libc.POPULATE_READ):
                 libc.advise(*piece, libc.WILLNEED)
+                continue
+            with lock:
+                resident[0] += piece[1]
 
     wanted = min(MOST_THREADS, cores.usable(), sum(-(-one.size // PIECE) for one in ranges))
     threads = [threading.Thread(target=populate, name="edgeserve-pages", daemon=True) for _ in range(wanted)]
@@ -76,10 +81,11 @@ def begin_populating(*paths: Path) -> Callable[[], None]:
             one.start()
             started.append(one)
 
-    def finish() -> None:
+    def finish() -> int:
         populate()
         for one in started:
             one.join()
+        return min(resident[0], distinct)
 
     return finish
 

@@ -79,10 +79,12 @@ class LlamaLadder:
 
     def footprint(self) -> Footprint:
         """The memory of the present rung, without the saved states, which ``savings`` reports."""
-        rung = self.rung
-        hot = self.spec.files["model"], self.spec.files.get(draft_file.ROLE)
-        mapped = sum(pages.resident_mapped(one) for one in {*hot} if one) if rung is Rung.HOT else 0
-        return Footprint(mapped=mapped, private=self._private[rung])
+        rung, weights = self.rung, self._weights  # another thread may set it to None
+        if rung is not Rung.HOT or weights is None:
+            return Footprint(private=self._private[rung])
+        draft = self.spec.files.get(draft_file.ROLE)
+        other = pages.resident_mapped(draft) if draft not in (None, self.spec.files["model"]) else 0
+        return Footprint(mapped=weights.resident() + other, private=self._private[rung])
 
     def open(self) -> None:
         if self._model is None:

@@ -47,6 +47,8 @@ class MappedModel:
     tokenizer: Tokenizer = field(init=False)
     _pieces: Callable[[int, bool], bytes] = field(init=False)
     _endings: tuple[int, ...] | None = None
+    _populated: int | None = None
+    """Bytes that the latest way up made resident, until somebody asks."""
 
     def __post_init__(self) -> None:
         self.tokenizer = Tokenizer(NativeVocabulary(self.vocabulary, str(self.path)))
@@ -56,14 +58,28 @@ class MappedModel:
         """Count one more hot user, and begin to make the weights resident. Returns a function that waits for them."""
         with self.lock:
             self.hot += 1
-        return (lambda: None) if self.repacked else pages.begin_populating(self.path)
+        if self.repacked:
+            return lambda: None
+        finish = pages.begin_populating(self.path)
+
+        def wait() -> None:
+            self._populated = finish()
+
+        return wait
 
     def cool(self) -> None:
         """Count one hot user less; the last one drops the pages of the weights."""
         with self.lock:
             self.hot -= 1
             if not self.hot:
+                self._populated = None
                 pages.drop_mapped(self.path)
+
+    def resident(self) -> int:
+        """Bytes of the weights in memory. After a way up they are known; later the kernel walks all pages, 40 ms a GB."""
+        with self.lock:
+            known, self._populated = self._populated, None
+        return pages.resident_mapped(self.path) if known is None else known
 
     @property
     def window(self) -> int:

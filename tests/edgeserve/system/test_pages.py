@@ -53,6 +53,13 @@ def test_all_pages_are_populated_at_once(model: Path, mapped: mmap.mmap) -> None
 
 
 @linux
+def test_pages_that_are_mapped_twice_are_populated_and_count_once(model: Path, mapped: mmap.mmap) -> None:
+    with model.open("rb") as file, mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE):
+        pages.drop_mapped(model)
+        assert pages.begin_populating(model)() == SIZE == pages.resident_mapped(model)
+
+
+@linux
 def test_a_range_that_was_written_to_is_not_dropped(model: Path, mapped: mmap.mmap) -> None:
     touch(mapped)
     mapped[0] = (mapped[0] + 1) % 256
@@ -85,7 +92,7 @@ def test_an_older_kernel_is_advised_in_its_own_words(
         return advice != libc.POPULATE_READ
 
     monkeypatch.setattr(libc, "advise", advise)
-    pages.populate_mapped(model)
+    assert pages.begin_populating(model)() == 0, "advice promises nothing"
     assert given == [libc.POPULATE_READ, libc.WILLNEED]
 
 
@@ -117,7 +124,7 @@ def test_pieces_of_a_large_range_are_all_populated(
     monkeypatch.setattr(pages, "PIECE", 5 * mmap.PAGESIZE)
     pages.drop_mapped(model)
     finish = pages.begin_populating(model)
-    finish()
+    assert finish() == SIZE
     assert pages.resident_mapped(model) == SIZE
     finish()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -69,6 +70,23 @@ def test_a_hot_engine_tells_of_its_copy_and_is_parked_for_it(spec: ModelSpec) ->
     engine.heat()
     assert engine.savings()["copy"] == 0, "mapped weights"
     engine.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists its mappings")
+def test_no_page_is_walked_to_tell_what_a_way_up_took(engine: LlamaChat, monkeypatch: pytest.MonkeyPatch) -> None:
+    walks: list[Path] = []
+    counted = pages.resident_mapped
+    monkeypatch.setattr(pages, "resident_mapped", lambda path: walks.append(path) or counted(path))
+    known = engine.footprint().mapped
+    assert not walks
+    assert engine.footprint().mapped == known, "the same by a walk"
+    assert len(walks) == 1
+    engine.park()
+    assert engine.footprint().mapped == 0
+    engine.heat()
+    assert (engine.footprint().mapped, len(walks)) == (known, 1)
+    pages.drop_mapped(engine.spec.files["model"])  # as the kernel does under pressure
+    assert (engine.footprint().mapped, len(walks)) == (0, 2)
 
 
 def test_a_parked_conversation_goes_on_where_it_was(engine: LlamaChat, spec: ModelSpec) -> None:
