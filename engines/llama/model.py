@@ -76,7 +76,7 @@ class MappedModel:
                 pages.drop_mapped(self.path)
 
     def resident(self) -> int:
-        """Resident bytes of the weights. After a way up they are known; later the kernel walks all pages: 40 ms a GB."""
+        """Resident bytes of the weights. Known after a way up; later the kernel walks all pages, 40 ms a GB."""
         with self.lock:
             known, self._populated = self._populated, None
         return pages.resident_mapped(self.path) if known is None else known
