@@ -29,7 +29,7 @@ def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
 
 
 SLOTS = 2
-"""Transcriptions that take turns, a window or stretch each: a short one need not wait for the end of a long one.
+"""Transcriptions that take turns, a step or stretch each: a short one need not wait for the end of a long one.
 
 Windows of several requests are never decoded together (docs/decisions/0042-transcriptions-in-turns.md).
 """

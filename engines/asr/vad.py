@@ -17,7 +17,7 @@ STATE_BYTES = 4 * (2 * STATE + CONTEXT)
 BLOCK_FRAMES = 100
 """Frames computed in one call: three seconds."""
 TURN_FRAMES = 4000
-"""Frames of a turn: two minutes of sound, which take 0.3 s, about as long as a window of Whisper."""
+"""Frames of a turn: two minutes of sound, which take 0.3 s."""
 
 
 class Vad:

@@ -49,7 +49,7 @@ class Whisper:
         self._places = places
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
-        """Segments window by window, None between windows and in a long silence, then the end.
+        """Segments window by window, None between steps of the decoder and in a long silence, then the end.
 
         Raises InvalidRequest for a language that the model lacks, and for a translation by an English-only model.
         """
@@ -114,12 +114,17 @@ class _Desk:
         """End of the last segment taken."""
 
     def read(self, cancel: Cancel) -> Iterator[SegmentEvent | None]:
-        """Segments with times of the joined stretches, None between windows and in a long silence. Raises Cancelled."""
+        """Segments with times of the joined stretches, None between steps and in a long silence. Raises Cancelled.
+
+        A doubtful text is tried at six temperatures: windows of 30 s may take a thousand steps.
+        """
         yield from self._fill()
         while self._order:
             yield from self._ready()
             if self._seated:
-                for place, decoded in self._batch.step():
+                ended = self._batch.step()
+                yield None
+                for place, decoded in ended:
                     yield from self._go_on(place, decoded)
             yield from self._fill()
         if cancel.is_set():  # a cancelled source ends early, and so do the passages
@@ -132,7 +137,11 @@ class _Desk:
         if attempt is None:
             yield from self._free(place)
         else:
-            self._batch.begin(place, *attempt)
+            yield from self._begin(place, attempt)
+
+    def _begin(self, place: int, attempt: Attempt) -> Told[None]:
+        self._batch.begin(place, *attempt)
+        yield None
 
     def _next_attempt(self, reading: Reading, decoded: Decoded | None = None) -> Told[Attempt | None]:
         """The next attempt of a passage; None at its end."""
@@ -164,7 +173,7 @@ class _Desk:
         attempt = yield from self._next_attempt(reading)
         if attempt is not None:
             self._seated[place : place + 1] = [(seat, reading)]
-            self._batch.begin(place, *attempt)
+            yield from self._begin(place, attempt)
         return attempt is not None
 
     def _free(self, place: int) -> Told[None]:

@@ -230,7 +230,7 @@ def test_cancel_in_the_second_window_ends_within_it(engine: OnnxSpeechToText) ->
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(model._model.graphs, "listen", second)
-        events = list(engine.transcribe(TranscribeRequest(Told()), cancel))
+        events = [one for one in engine.transcribe(TranscribeRequest(Told()), cancel) if one is not None]
     assert windows == [2]
     assert events
     assert all(isinstance(one, SegmentEvent) and one.end <= 32 for one in events)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from support import tiny_whisper
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.asr.onnx import OnnxSpeechToText
 from edgeserve.engines.asr.segments import FRAME
-from edgeserve.engines.asr.stretches import Stretch
+from edgeserve.engines.asr.stretches import Stretch, whole
 from edgeserve.engines.asr.whisper import passage as whisper_passage
 from edgeserve.engines.asr.whisper import transcribe as whisper
 from edgeserve.engines.asr.whisper.decode import Decoded, MayEnd
@@ -188,6 +189,58 @@ def test_a_long_silence_gives_others_their_turn(
     assert told.count(None) >= 21
     assert times(told)
     assert isinstance(told[-1], TranscriptEnd)
+
+
+class Counted(Script):
+    """Texts of so many steps each, all of them ``unlikely`` or none, and the work since the last turn."""
+
+    def __init__(self, engine: OnnxSpeechToText, steps: int, *, unlikely: bool) -> None:
+        super().__init__(engine, *([0.0, A, 29.0],) * 50)
+        self.steps, self.unlikely = steps, unlikely
+        self.left: dict[int, int] = {}
+        self.work: list[str] = []
+
+    def listen(self, place: int, mel: Any) -> None:
+        super().listen(place, mel)
+        self.work.append("listen")
+
+    def begin(self, place: int, prompt: Sequence[int], temperature: float, may_end: MayEnd) -> None:
+        super().begin(place, prompt, temperature, may_end)
+        self._begun[place] = dataclasses.replace(self._begun[place], avg_logprob=-2.0 if self.unlikely else -0.1)
+        self.left[place] = self.steps
+        self.work.append("begin")
+
+    def step(self) -> list[tuple[int, Decoded]]:
+        self.left = {place: left - 1 for place, left in self.left.items()}
+        self.work.append("step")
+        return [one for one in super().step() if not self.left[one[0]]]
+
+    def remove(self, place: int) -> None:
+        super().remove(place)
+        self.left[place] = self.left[max(self.left)]
+        del self.left[max(self.left)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unlikely", [False, True])
+@pytest.mark.parametrize("steps", [1, 2, 100])
+@pytest.mark.parametrize("places", ["engine", "together"])
+def test_others_have_their_turn_behind_each_step(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, places: str, steps: int, unlikely: bool
+) -> None:
+    """A doubtful text is tried again and again: with turns between windows alone, others wait for all of it."""
+    engine = request.getfixturevalue(places)
+    script = Counted(engine, steps, unlikely=unlikely)
+    monkeypatch.setattr(whisper, "Batch", script)
+    monkeypatch.setattr(engine._model, "_split", whole)
+    turns = []
+    for _ in engine.transcribe(TranscribeRequest(Pcm(bytes(4 * 80 * SECOND)), language="de"), threading.Event()):
+        turns.append(script.work)
+        script.work = []
+    assert {kind: max(one.count(kind) for one in turns) for kind in ("listen", "begin", "step")} == {
+        "listen": 1, "begin": 1, "step": 1
+    }  # fmt: skip
+    assert sum(one.count("step") for one in turns) >= steps * (6 if unlikely else 1)
 
 
 @pytest.mark.slow
