@@ -49,9 +49,9 @@ def write(pairs: Pairs, threads: int) -> Path:
         '"auto"` and `"off"`. The answers are written beforehand, as a good model would give them; the engine '
         "samples as usual and then takes the written token. So guesses come true as in real use, also in models "
         f"of random weights, which repeat nothing. Tokens drafted and accepted: {drafts}.",
-        "**JSON schemas**, in characters a second over HTTP from the request to its end, without the blanks between the parts "
-        "of an instance (llama-server writes up to 22 of them), ten schemas: each server answers in its own words, "
-        "greedily.",
+        "**JSON schemas**, in characters a second over HTTP from the request to its end, ten schemas: each server "
+        "answers in its own words, greedily. Blanks between the parts of an instance do not count: llama-server writes "
+        "up to 22 of them.",
         comparison(rows),
         *BOUNDS,
         "![the ratios](speculation.png)",
