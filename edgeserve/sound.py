@@ -26,6 +26,8 @@ class Audio(Protocol):
     def pieces(self) -> Iterator[bytes]:
         """Pieces of some seconds, in order, from the start at each call. Samples may be beyond 1, or no numbers.
 
+        An empty piece where the next one has not come for a moment: other requests may have their turn.
+
         Raises InvalidRequest when the sound turns out broken or too long.
         """
         ...

@@ -159,7 +159,7 @@ class Decoding(Closing):
         return self._helper.pid
 
     def pieces(self) -> Iterator[bytes]:
-        return piped.pieces(self._helper.receive, self._max_seconds, self._helper.nonsense)
+        return piped.pieces(self._helper, self._max_seconds)
 
     def check_end(self) -> None:
         """As ``Helper.check_end``, after another process has met the end of the samples."""

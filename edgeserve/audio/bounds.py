@@ -26,6 +26,8 @@ FREE_PACKETS, PACKETS_A_SECOND = 50_000, 1000
 
 A megabyte may hold a million packets without a length; FFmpeg took 17 s for them.
 """
+MAX_FORMS = 256
+"""Most changes of a sound's form. FFmpeg takes 2 ms for each, as long as for a second of sound."""
 OPEN_SECONDS = 4.0
 """Seconds of computing in which FFmpeg opens a file. Two hours of AAC in MP4 take 0.2 s."""
 READ_SECONDS = 30.0
@@ -75,6 +77,20 @@ class Packets:
         """Whether the file has too many, with one more here. ``seconds`` of sound end before it."""
         self.count += 1
         return self.count > FREE_PACKETS + PACKETS_A_SECOND * seconds
+
+
+class Forms:
+    """Counts how often the form of a sound changes: its rate, depth or channels. Each change makes new filters."""
+
+    def __init__(self) -> None:
+        self._last: object = None
+        self._changes = -1
+
+    def too_many(self, form: object) -> bool:
+        """Whether there are too many, with this form next."""
+        self._changes += form != self._last
+        self._last = form
+        return self._changes > MAX_FORMS
 
 
 def edits(data: bytes) -> int:

@@ -10,10 +10,21 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from edgeserve.audio.bounds import MAX_EDITS, MAX_STREAMS, READ_SECONDS, SEND, Opening, Packets, edits, limit_memory
+from edgeserve.audio.bounds import (
+    MAX_EDITS,
+    MAX_FORMS,
+    MAX_STREAMS,
+    READ_SECONDS,
+    SEND,
+    Forms,
+    Opening,
+    Packets,
+    edits,
+    limit_memory,
+)
 from edgeserve.audio.gaps import Gaps, in_seconds, silence
 from edgeserve.audio.matroska import surplus
-from edgeserve.audio.mono import mono
+from edgeserve.audio.mono import form_of, mono
 from edgeserve.audio.passed import Passed
 from edgeserve.audio.tags import MAX_TAGS, tags
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
@@ -185,7 +196,7 @@ def _frames(
     """
     import av
 
-    gaps, packets, reached, damage, timed = Gaps(), Packets(), 0.0, "", _is_timed(container)
+    gaps, packets, forms, reached, damage, timed = Gaps(), Packets(), Forms(), 0.0, "", _is_timed(container)
     for packet in _packets(data, container, stream, param):
         if packets.too_many(gaps.end):
             raise _too_many(packets.count, gaps.end, param)
@@ -199,6 +210,8 @@ def _frames(
                 raise _damaged(gaps.end, damage, param)
             damage = ""
             _check_form(frame.layout.nb_channels, frame.sample_rate, param)
+            if forms.too_many(form_of(frame)):
+                raise UnsupportedMedia(f"{param} changes its form more than {MAX_FORMS} times; {SEND}", param=param)
             time = _time(frame) if timed else None
             yield from silence(frame, gaps.before(time, frame.samples / frame.sample_rate))
             reached = max(reached, gaps.end, time or 0.0)

@@ -22,10 +22,10 @@ def mono(frames: Iterable[AudioFrame]) -> Iterator[bytes]:
     """
     graph, form = None, None
     for frame in frames:
-        if graph is None or form != _form(frame):
+        if graph is None or form != form_of(frame):
             if graph is not None:
                 yield from _pushed(graph, None)
-            form = _form(frame)
+            form = form_of(frame)
             graph = _graph(frame)
         frame.pts = None  # the number of samples counts, not the time
         yield from _pushed(graph, frame)
@@ -33,7 +33,8 @@ def mono(frames: Iterable[AudioFrame]) -> Iterator[bytes]:
         yield from _pushed(graph, None)
 
 
-def _form(frame: AudioFrame) -> Form:
+def form_of(frame: AudioFrame) -> Form:
+    """Depth, channels and rate of a frame."""
     return frame.format.name, frame.layout.name, frame.sample_rate
 
 
@@ -41,7 +42,7 @@ def _graph(frame: AudioFrame) -> Graph:
     """A filter graph: the mean of all channels, since any may hold the voice, then the resampler."""
     import av
 
-    depth, layout, rate = _form(frame)
+    depth, layout, rate = form_of(frame)
     channels = frame.layout.nb_channels
     mean = "+".join(f"{1 / channels:.9f}*c{channel}" for channel in range(channels))
     graph = av.filter.Graph()

@@ -61,16 +61,20 @@ class Helper(Closing):
         try:
             self._channel.send(kind, 0, head, body, descriptors)
         except TimeoutError:
-            raise self._silent() from None
+            raise self.silent() from None
         except OSError:
             raise self.verdict() from None
+
+    def comes(self, seconds: float) -> bool:
+        """As ``Channel.comes``."""
+        return self._channel.comes(seconds)
 
     def receive(self) -> Frame:
         """The next frame: EVENTS, or DONE at the end. Raises the child's error, or the one that its end means."""
         try:
             frame = self._channel.receive()
         except BlockingIOError:  # SO_RCVTIMEO
-            raise self._silent() from None
+            raise self.silent() from None
         except (Broken, OSError) as error:
             self._tell(f"it sent no frame ({error})")
             frame = None
@@ -139,7 +143,8 @@ class Helper(Closing):
         self._tell(f"out of memory: {why}")
         return self.task.too_large(f"takes more than {self.task.bounds.memory // MB} MB of memory")
 
-    def _silent(self) -> EdgeserveError:
+    def silent(self) -> EdgeserveError:
+        """The error for a child that says nothing for too long, which ends here."""
         self._child.kill()
         self._leash.check()
         patience = self.task.bounds.patience

@@ -141,9 +141,8 @@ class Channel:
         if len(text) > MOST_HEAD or size > MOST_BODY:
             sizes = f"{len(text) / MB:.0f} MB of text and {size / MB:.0f} MB of other data"
             most = f"{MOST_HEAD // MB} and {MOST_BODY // MB} MB"
-            raise TooLarge(
-                f"{sizes} do not fit into one message to the engine's process, which takes {most}: send less"
-            )
+            told = f"{sizes} do not fit into one message to the engine's process, which takes {most}"
+            raise TooLarge(f"{told}: send less")
         shared = _shared(body) if size > LARGE else None
         if shared is not None:
             passed, flag, body = [shared, *passed], SHARED, b""
@@ -164,10 +163,13 @@ class Channel:
         except BlockingIOError as error:  # SO_SNDTIMEO
             raise TimeoutError("the other process reads nothing") from error
 
+    def comes(self, seconds: float | None = None) -> bool:
+        """Whether something has come, or the end, after a wait of so many seconds at most; None: however long."""
+        return bool(self._received or self._coming.poll(None if seconds is None else 1000 * seconds))
+
     def receive_rarely(self) -> Frame | None:
         """As ``receive``, which Linux also wakes each time the other process has read something."""
-        if not self._received:
-            self._coming.poll()
+        self.comes()
         return self.receive()
 
     def receive(self) -> Frame | None:

@@ -132,11 +132,14 @@ def words_of(tokens: Sequence[str], times: Sequence[float], end: float) -> Itera
             yield Word(times[index], max(times[index], min(until, times[after - 1] + LAST_TOKEN_SECONDS)), f" {text}")
 
 
-def windows(arrays: Iterable[Any]) -> Iterator[Stretch]:
-    """All of the audio in windows, for a model without a voice-activity detector."""
+def windows(arrays: Iterable[Any]) -> Iterator[Stretch | None]:
+    """All of the audio in windows, for a model without a voice-activity detector; None for an empty array."""
     tape = Tape()
     longest = int(WINDOW_SECONDS * INPUT_SAMPLE_RATE)
     for samples in arrays:
+        if not len(samples):
+            yield None
+            continue
         tape.add(samples)
         while tape.end - tape.start > longest:
             window = tape.read(tape.start, tape.start + longest)

@@ -121,6 +121,9 @@ class MlxSpeechToText:
         carried, source = request.prompt or "", Source(request.audio, cancel)
         try:
             for stretch in windows(source):
+                if stretch is None:
+                    yield None
+                    continue
                 found = self._window(stretch.samples, carried, language, request, cancel)
                 language = found["language"]
                 segments = [_event(one, *stretch.seconds) for one in found["segments"] if one["text"].strip()]

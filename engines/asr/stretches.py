@@ -39,12 +39,12 @@ class Stretch:
 Split = Callable[[Iterable[Any]], Iterator[Stretch | None]]
 """Cuts audio, array by array, into the stretches to transcribe, in order and disjoint.
 
-None in a long silence: other requests may have their turn.
+None in a long silence, and for an empty array: other requests may have their turn.
 """
 
 
 class Source:
-    """The pieces of an audio as arrays, float32 [n]. Iteration ends early when the request is cancelled."""
+    """The pieces of an audio as arrays, float32 [n], some of them empty. A cancelled request ends them early."""
 
     def __init__(self, audio: Audio, cancel: Cancel) -> None:
         self._audio, self._cancel = audio, cancel
@@ -96,11 +96,11 @@ class Tape:
             self.start = before
 
 
-def whole(arrays: Iterable[Any]) -> Iterator[Stretch]:
-    """The whole audio, a stretch for each array."""
+def whole(arrays: Iterable[Any]) -> Iterator[Stretch | None]:
+    """The whole audio, a stretch for each array; None for an empty one."""
     at = 0
     for samples in arrays:
-        yield Stretch(at, samples)
+        yield Stretch(at, samples) if len(samples) else None
         at += len(samples)
 
 

@@ -44,13 +44,16 @@ class Vad:
     def stretches(self, arrays: Iterable[Any], rules: Rules) -> Iterator[Stretch | None]:
         """Speech by ``rules``, each stretch as soon as its end is known. One stretch and one block are held at most.
 
-        None each ``TURN_FRAMES``: other requests may have their turn.
+        None each ``TURN_FRAMES``, and for an empty array: other requests may have their turn.
         """
         import numpy
 
         listener, segmenter, tape = Listener(self._session), Segmenter(rules), Tape()
         heard, turn = 0, TURN_FRAMES * FRAME
         for samples in arrays:
+            if not len(samples):
+                yield None
+                continue
             tape.add(samples)
             while tape.end - heard >= FRAME:
                 count = min(BLOCK_FRAMES, (tape.end - heard) // FRAME)

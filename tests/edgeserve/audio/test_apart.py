@@ -59,19 +59,24 @@ def checked(files: SoundFiles, data: bytes, max_seconds: float = 7200) -> Any:
     return files.check(data, max_seconds, "file", Leash())
 
 
+def sounding(clip: Any) -> list[bytes]:
+    """The pieces, without the empty ones of a decoder that takes its time."""
+    return list(filter(None, clip.pieces()))
+
+
 @pytest.mark.parametrize("name", ["wav", "mp3", "m4a", "opus", "webm"])
 def test_a_child_hears_what_this_process_hears(files: SoundFilesApart, name: str) -> None:
     data = encoded(melody(12, FORMS[name].rate), FORMS[name])
     there, here = checked(files, data), checked(SoundFilesHere(), data)
     assert there.seconds == here.seconds
-    assert list(there.pieces()) == list(here.pieces())
+    assert sounding(there) == sounding(here)
 
 
 def test_pieces_come_from_the_start_each_time(files: SoundFilesApart) -> None:
     clip = checked(files, FLAC)
-    first = list(clip.pieces())
+    first = sounding(clip)
     assert [len(piece) // 4 for piece in first] == [160_000, 160_000, 80_000]
-    assert list(clip.pieces()) == first
+    assert sounding(clip) == first
 
 
 DAMAGED = bytearray(FLAC)
@@ -121,7 +126,7 @@ def test_a_reader_that_leaves_ends_the_decoder(files: SoundFilesApart) -> None:
     clip: SharedClip = checked(files, FLAC)
     before = living()
     pieces = clip.pieces()
-    assert len(next(pieces)) == 640_000
+    assert len(next(filter(None, pieces))) == 640_000
     (decoder,) = living() - before
     pieces.close()  # type: ignore[attr-defined]
     assert gone(decoder)
@@ -130,7 +135,7 @@ def test_a_reader_that_leaves_ends_the_decoder(files: SoundFilesApart) -> None:
 def test_a_decoder_that_is_killed_is_no_fault_of_its_file(files: SoundFilesApart) -> None:
     with checked(files, encoded(melody(60), Form("flac", "flac", 16_000))).decode() as decoding:
         pieces = decoding.pieces()
-        next(pieces)
+        next(filter(None, pieces))
         os.kill(decoding.pid, signal.SIGKILL)
         with pytest.raises(MemoryPressure, match="the sound decoder was killed by the system"):
             list(pieces)
@@ -182,7 +187,7 @@ from edgeserve.processes.codec import Passed
 sound = Piped(Passed(int(sys.argv[1])), 25.0, "file")
 count = 0
 try:
-    for piece in sound.pieces():
+    for piece in filter(None, sound.pieces()):
         count += len(piece) // 4
         print(count, flush=True)
         if len(sys.argv) > 2 and sys.stdin.readline() == "leave":
@@ -227,9 +232,9 @@ def test_another_process_tells_of_a_decoder_without_memory() -> None:
         decoder.send(Kind.EVENTS, 0, None, bytes(4000))
         decoder.send(Kind.DONE, 0, {"lacking": True})
         pieces = Piped(Passed(ours.fileno()), 25.0, "file").pieces()
-        assert len(next(pieces)) == 4000
+        assert len(next(filter(None, pieces))) == 4000
         with pytest.raises(UnsupportedMedia, match="or takes more memory"):
-            next(pieces)
+            list(pieces)
 
 
 @pytest.mark.parametrize(("seconds", "size"), [(25.0, 4001), (1.0, 4 * 16_000 * 12)])
@@ -239,9 +244,9 @@ def test_samples_that_no_decoder_sends_are_refused(seconds: float, size: int) ->
         Channel(theirs).send(Kind.EVENTS, 0, None, bytes(4000))
         threading.Thread(target=Channel(theirs).send, args=[Kind.EVENTS, 0, None, bytes(size)], daemon=True).start()
         pieces = Piped(Passed(ours.fileno()), seconds, "file", max_seconds=seconds).pieces()
-        assert len(next(pieces)) == 4000
+        assert len(next(filter(None, pieces))) == 4000
         with pytest.raises(UnsupportedMedia, match="file makes its decoder fail"):
-            next(pieces)
+            list(pieces)
 
 
 @pytest.mark.parametrize("name", encode.FORMS)

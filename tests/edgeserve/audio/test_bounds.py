@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -9,9 +10,9 @@ import sys
 import pytest
 from support import bombs
 from support.mp4 import promising
-from support.sounds import FORMS, encoded, melody
+from support.sounds import FORMS, Form, encoded, melody
 
-from edgeserve.audio.bounds import FREE_PACKETS, MAX_EDITS, PACKETS_A_SECOND, Packets, edits
+from edgeserve.audio.bounds import FREE_PACKETS, MAX_EDITS, MAX_FORMS, PACKETS_A_SECOND, Forms, Packets, edits
 from edgeserve.audio.decode import check, pieces
 from edgeserve.errors import UnsupportedMedia
 
@@ -117,3 +118,31 @@ def test_a_megabyte_of_packets_without_a_length_is_refused_after_fifty_thousand(
         check(data, 7200, "file")
     with pytest.raises(UnsupportedMedia, match="too many packets"):
         list(pieces(data, 7200, "file"))
+
+
+@pytest.mark.parametrize("forms", ["ab", "abc", "aab", "aaabbbccc"])
+def test_changes_of_the_form_are_counted(forms: str) -> None:
+    found, changes = Forms(), 0
+    last = forms[0]
+    for form in itertools.islice(itertools.cycle(forms), 5 * MAX_FORMS):
+        changes += form != last
+        last = form
+        assert found.too_many(form) == (changes > MAX_FORMS)
+    assert changes > MAX_FORMS
+
+
+def test_a_sound_of_one_form_or_of_some_joined_files_has_few() -> None:
+    found = Forms()
+    assert not any(found.too_many("a") for _ in range(5 * MAX_FORMS))
+    assert not any(found.too_many(at // 100) for at in range(100 * MAX_FORMS))
+
+
+def test_a_file_whose_form_changes_all_the_time_is_refused() -> None:
+    """Each change took FFmpeg 2 ms: half a minute of sound from 40 kB took 4 s, and ten minutes all that is allowed."""
+    parts = b"".join(encoded(melody(0.1, rate), Form("adts", "aac", rate)) for rate in (44_100, 48_000))
+    data = parts * (MAX_FORMS // 2 + 1)
+    seconds = check(data, 7200, "file")
+    assert sum(map(len, pieces(parts * 2, 7200, "file"))) > 0.3 * 64_000
+    with pytest.raises(UnsupportedMedia, match=f"file changes its form more than {MAX_FORMS} times"):
+        list(pieces(data, 7200, "file"))
+    assert seconds > 0.2 * MAX_FORMS / 2

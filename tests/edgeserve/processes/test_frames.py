@@ -283,3 +283,21 @@ def test_memory_that_cannot_be_filled_is_closed(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(OSError, match="No space left"):
         shared_memory(b"data")
     until(lambda: descriptors() <= before)
+
+
+def test_who_waits_for_a_frame_need_not_wait_for_ever() -> None:
+    ours, theirs = map(Channel, socket.socketpair())
+    assert not ours.comes(0)
+    assert not ours.comes(0.001)
+    for number in (1, 2):
+        theirs.send(Kind.EVENTS, number, None)
+    assert ours.comes()
+    assert (found := ours.receive()) is not None
+    assert found.number == 1
+    assert ours.comes(0), "the second one was read with the first"
+    assert ours.receive() is not None
+    assert not ours.comes(0)
+    theirs.close()
+    assert ours.comes(0), "the end comes, too"
+    assert ours.receive() is None
+    ours.close()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgeserve.engines.asr.families import windows
 from edgeserve.engines.asr.segments import FRAME
 from edgeserve.engines.asr.stretches import Joined, Source, Stretch, Tape, whole
 from edgeserve.messages import Pcm
@@ -49,6 +52,24 @@ def test_windows_are_read_across_pieces_and_the_past_is_forgotten() -> None:
     assert len(joined.read(len(audio), len(audio) + 5)) == 0
     assert source.seconds == 95.0
     assert joined.place(3 * SECOND, 90 * SECOND) == (3.0, 90.0)
+
+
+SPLITS: dict[str, Callable[[Iterable[Any]], Iterator[Stretch | None]]] = {"whole": whole, "windows": windows}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+@given(st.lists(st.integers(0, 3), max_size=30))
+def test_others_have_their_turn_while_no_sound_comes(name: str, pauses: list[int]) -> None:
+    """Empty pieces are turns, and change nothing else."""
+    audio = numpy.linspace(-1, 1, max(1, len(pauses)) * 3 * SECOND + 7, dtype=numpy.float32)
+    full = [audio[at : at + 3 * SECOND] for at in range(0, len(audio), 3 * SECOND)]
+    late = itertools.chain.from_iterable(
+        [*itertools.repeat(audio[:0], pause), one] for one, pause in itertools.zip_longest(full, pauses, fillvalue=0)
+    )
+    told = list(SPLITS[name](late))
+    assert told.count(None) == sum(pauses)
+    found = [(one.start, one.samples.tolist()) for one in told if one is not None]
+    assert found == [(one.start, one.samples.tolist()) for one in SPLITS[name](full) if one is not None]
 
 
 def test_a_silence_gives_others_their_turn_and_leaves_no_trace() -> None:
