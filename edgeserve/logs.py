@@ -28,6 +28,8 @@ CONTROL = "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud80
 """Control characters, separators of lines and paragraphs, characters of direction or no width, and surrogates."""
 LONGEST = 4096
 """Characters of a log line. A path may have 16,000 characters, and a field megabytes."""
+LONGEST_TRACEBACK = 16 * LONGEST
+"""Characters of a traceback. The message of an exception may quote a request, in any number of lines."""
 CONTINUED = "  | "
 """Prefix of a traceback's further lines, so that none looks like a record of its own."""
 
@@ -41,7 +43,18 @@ def escaped(text: str) -> str:
     return re.sub(CONTROL, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-class PlainFormatter(logging.Formatter):
+class BoundedFormatter(logging.Formatter):
+    """Bounds the text of a traceback, whose beginning and end stay."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's own name
+        text = super().formatException(ei)
+        if len(text) > LONGEST_TRACEBACK:
+            half = LONGEST_TRACEBACK // 2
+            text = f"{text[:half]}…\n…{text[-half:]}"
+        return text
+
+
+class PlainFormatter(BoundedFormatter):
     """Local time; in brackets the request, and the trace that it belongs to."""
 
     default_time_format = "%Y-%m-%d %H:%M:%S"
@@ -54,12 +67,12 @@ class PlainFormatter(logging.Formatter):
         record.trace = f" {trace}" if trace else ""
         return escaped(shortened(super().formatMessage(record)))
 
-    def formatException(self, ei: Any) -> str:  # noqa: N802
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's own name
         lines = super().formatException(ei).split("\n")
         return "\n".join(CONTINUED + escaped(shortened(line)) for line in lines)
 
 
-class JsonFormatter(logging.Formatter):
+class JsonFormatter(BoundedFormatter):
     """One object a line. ``figures`` of a record are keys of their own (docs/metrics.md)."""
 
     def format(self, record: logging.LogRecord) -> str:

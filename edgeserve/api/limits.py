@@ -11,7 +11,7 @@ from edgeserve.api import failures
 from edgeserve.api.auth import client_of
 from edgeserve.api.bodies import Bodies
 from edgeserve.dataclass import dataclass
-from edgeserve.memory.traffic import Traffic
+from edgeserve.memory.traffic import Traffic, own
 from edgeserve.units import MB
 
 HOLD = "edgeserve.hold"
@@ -76,7 +76,9 @@ class BodyLimit:
             return await body.next(receive)
 
         scope[HOLD], scope[PARSE] = body.hold, body.parse
+        token = own.set(lambda: body.size)
         try:
             await self._app(scope, counted, send)
         finally:
+            own.reset(token)
             self._bodies.close(body)

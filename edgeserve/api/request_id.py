@@ -32,8 +32,11 @@ log = logging.getLogger("edgeserve.access")
 HEADER = "X-Request-Id"
 BEGINNINGS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 ACCEPTED = 101
-PATH_CHARS = 120
-"""Characters of a path in the log: a flood of requests must not write a flood of text. JSON has the path twice."""
+METHOD_CHARS, PATH_CHARS = 24, 120
+"""Characters of a method and a path in the log: a flood of requests must not write a flood of text.
+
+JSON has both twice. The longest registered method has 17 characters (UPDATEREDIRECTREF).
+"""
 SANE = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -50,7 +53,8 @@ class Asked:
 
     @classmethod
     def of(cls, scope: Scope, traces: Traces) -> Asked:
-        method, path = scope.get("method", "WebSocket"), logs.shortened(scope["path"], PATH_CHARS)
+        method = logs.shortened(scope.get("method", "WebSocket"), METHOD_CHARS)
+        path = logs.shortened(scope["path"], PATH_CHARS)
         given = dict(scope["headers"]).get(HEADER.lower().encode(), b"")
         name = given.decode() if SANE.fullmatch(given) else f"req_{secrets.token_hex(8)}"
         above = trace.read(scope["headers"])

@@ -77,7 +77,8 @@ class File:
     def end(self) -> None:
         if not self._heard:
             raise EngineFailure("the engine made no sound of this text")
-        write_output(self._output, b"".join([*self._parts, self._renderer.end()]))
+        last = self._renderer.end()
+        write_output(self._output, b"".join([*self._parts, *([last] if isinstance(last, bytes) else last)]))
 
 
 def _form(output: str) -> str:

@@ -28,7 +28,7 @@ from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.resident import Resident
 from edgeserve.memory.tickets import Ticket, Tickets
 from edgeserve.memory.timeline import Timeline
-from edgeserve.memory.traffic import Traffic
+from edgeserve.memory.traffic import Traffic, own
 from edgeserve.memory.way import Claim, Rules, Turn, turn
 from edgeserve.system.readings import Readings
 
@@ -165,6 +165,11 @@ class Accounts:
         """Bytes of requests and answers, which come and go."""
         return self.undelivered() + self.traffic.held
 
+    @property
+    def passing_of_others(self) -> int:
+        """Bytes of requests and answers that may go before the current request ends."""
+        return max(0, self.passing - own.get()())
+
     def booked(self) -> Amount:
         """Memory that all engines hold: the sum over their rungs and over the running requests."""
         return booked(self.occupancies(), {})
@@ -207,7 +212,7 @@ class Accounts:
         """
         residents = self.occupancies(busy, spent)
         unbooked = max(self.base(), overhead(residents, readings))
-        rules = Rules(limit, self.policy, unbooked, self.clock(), self.passing)
+        rules = Rules(limit, self.policy, unbooked, self.clock(), self.passing_of_others)
         ahead = [
             Claim(need_of(self._entries[one.id]), one.way)
             for one in self.tickets.ahead(ticket)

@@ -19,6 +19,7 @@ from edgeserve.memory.occupancy import WHOLE, Need
 from edgeserve.memory.plan import Decision, Verdict
 from edgeserve.memory.reservations import Reservation, Reservations
 from edgeserve.memory.switch import Attempt, Switch
+from edgeserve.memory.traffic import own
 from edgeserve.memory.way import Turn
 from edgeserve.system.probe import Probe
 from edgeserve.system.readings import Readings
@@ -216,11 +217,12 @@ class Admission:
     def _refusal(self, attempt: Attempt, decision: Decision, limit: Budget, readings: Readings) -> DoesNotFit | Busy:
         entry, need = attempt.entry, need_of(attempt.entry)
         if decision.verdict is Verdict.WAIT:
-            text = refusal.in_use(need, decision, limit, self._patience(attempt), self._accounts.passing)
+            text = refusal.in_use(need, decision, limit, self._patience(attempt), self._accounts.passing_of_others)
             return Busy(text, retry_after=max(1.0, self._accounts.policy.grace_seconds))
         others = [one for one in self._accounts if one is not entry]
         pinned = [one.resident.id for one in others if one.resident.pinned and one.held.host]
-        return DoesNotFit(refusal.does_not_fit(need, decision, limit, readings, pinned, self._accounts.policy))
+        policy = self._accounts.policy
+        return DoesNotFit(refusal.does_not_fit(need, decision, limit, readings, pinned, policy, own.get()()))
 
     def _restore_budget(self, entry: Entry) -> None:
         """The engine took more than expected: idle engines make room after the fact."""

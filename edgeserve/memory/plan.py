@@ -39,8 +39,8 @@ class Decision:
     """The verdict with its figures, in bytes of host memory.
 
     - ``free``: of the budget now. ``evictable``: comes free when idle engines step down.
-    - ``largest``: the largest need that fits with everything else cold.
-    - ``required``: the smallest budget in which this need would fit.
+    - ``largest``: the largest need that fits with everything else cold, and the requests and answers of others gone.
+    - ``required``: the smallest budget in which this need would fit then. ``missing``: bytes beyond the budget then.
     """
 
     verdict: Verdict
@@ -48,6 +48,7 @@ class Decision:
     evictable: int = 0
     largest: int = 0
     required: int = 0
+    missing: int = 0
     savings: tuple[Saving, ...] = ()
     steps: tuple[Step, ...] = ()
 
@@ -196,14 +197,17 @@ class Case:
         saved = sum(one.private for one in self.savings() if one.id == self.need.id)
         movable = [one for one in self.residents if one.id != self.need.id and not one.pinned]
         all_cold = {one.id: Rung.COLD for one in movable}
+        passing = min(self.passing, self.unbooked)
         # 5.
-        if self.fits(all_cold, saved + min(self.passing, self.unbooked)):
+        if self.fits(all_cold, saved + passing):
             return Decision(Verdict.WAIT, self.free, self.evictable)
         # 6.
         together = booked(self.residents, all_cold, self.need)
-        required = self._required(together.mapped, max(0, together.private + self.unbooked - saved))
-        largest = max(0, self._largest(booked(self.residents, all_cold)) - self.unbooked)
-        return Decision(Verdict.REFUSE, self.free, self.evictable, largest, required)
+        lasting = self.unbooked - passing
+        required = self._required(together.mapped, max(0, together.private + lasting - saved))
+        largest = max(0, self._largest(booked(self.residents, all_cold)) - lasting)
+        missing = shortage(together, lasting - saved, self.budget, self.policy)
+        return Decision(Verdict.REFUSE, self.free, self.evictable, largest, required, missing)
 
     def _largest(self, alone: Amount) -> int:
         """The largest need that fits beside these engines alone."""

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextvars
+from collections.abc import Callable
+
+own: contextvars.ContextVar[Callable[[], int]] = contextvars.ContextVar("own", default=lambda: 0)
+"""Returns the bytes of the request that is served, which stay until its end. Threads of hosts see it, too."""
+
 
 class Traffic:
     """The event loop counts, any thread reads.

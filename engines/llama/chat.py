@@ -23,7 +23,7 @@ from edgeserve.engines.llama.prepare import Prepared, check_inputs, prepare_chat
 from edgeserve.engines.llama.prompt import prompt_text
 from edgeserve.engines.llama.texts import read_text
 from edgeserve.engines.shortening import shortened
-from edgeserve.errors import ContextOverflow, DoesNotFit, EngineFailure, InvalidRequest
+from edgeserve.errors import Busy, ContextOverflow, DoesNotFit, EngineFailure, InvalidRequest
 from edgeserve.messages import (
     ChatEvent,
     ChatRequest,
@@ -249,7 +249,8 @@ class LlamaChat(LlamaLadder):
         adapters = self._adapters(request)
         salt = batch.context.model.adapters.salted(request.salt, adapters)
         if (reading := batch.seats.read_ahead(prepared.tokens, salt)) is not None:
-            yield from background.run(reading)
+            with contextlib.suppress(Busy):  # without a thread, the other answers wait for the disk
+                yield from background.run(reading)
             yield from batch.seats.until_free()
         slot, cached = batch.take(prepared.tokens, salt, adapters)
         from edgeserve.engines.llama.answer import Prompt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import logging
 import unicodedata
@@ -13,9 +14,10 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.server import Running, fake_pool, serving, until
 
-from edgeserve.logs import CONTINUED, JsonFormatter, PlainFormatter
+from edgeserve.logs import CONTINUED, LONGEST_TRACEBACK, JsonFormatter, PlainFormatter
 
 ANY = st.text(st.characters() | st.sampled_from("\n\r\x1b\x9b\x85\x00\x7f\u2028\u2029\u202e\u2066\u200f\ud800\udfff\\"))
 FORGED = "x\n12:00:00 INFO    edgeserve.access [-] GET /admin 200 1 ms\x1b[2J\x9b31m\r\u2028\u202e"
@@ -109,6 +111,29 @@ def test_a_flood_of_long_paths_writes_little(served: tuple[Running, dict[str, An
     until(lambda: streams["json"].getvalue().count("\n") == 20)
     for stream in streams.values():
         assert max(map(len, stream.getvalue().splitlines())) < 2000
+
+
+@each("method", ["x" * 15_000, "GET" * 5_000, "!#$%&'*+-.^_`|~" * 1_000])
+def test_a_flood_of_long_methods_writes_little(served: tuple[Running, dict[str, Any]], method: str) -> None:
+    """A method of 16 KB stood whole in each line of JSON, twice."""
+    running, streams = served
+    before = streams["json"].getvalue().count("\n")
+    assert running.client.request(method, "/v1/models").status_code == 405
+    until(lambda: streams["json"].getvalue().count("\n") > before)
+    for stream in streams.values():
+        assert max(map(len, stream.getvalue().splitlines())) < 2000
+
+
+@each(("formatter", "message"), itertools.product([PlainFormatter(), JsonFormatter()], ["x", "x\n", "\n", "\u202e"]))
+def test_a_traceback_of_megabytes_is_cut(formatter: logging.Formatter, message: str) -> None:
+    """An exception may quote a request, in any number of lines: JSON wrote all of it, plain all of its lines."""
+    try:
+        raise ValueError("first " + message * 2_000_000 + " last")
+    except ValueError as error:
+        told = written(formatter, "x", error)
+    assert len(told) < 10 * LONGEST_TRACEBACK
+    assert "ValueError: first" in told
+    assert " last" in told
 
 
 @pytest.mark.parametrize("formatter", [PlainFormatter(), JsonFormatter()])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from edgeserve.api import failures, sse
 from edgeserve.audio.encode import Encoder
-from edgeserve.audio.wav import wav
+from edgeserve.audio.wav import wav_header
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import AudioEvent, Event
 
@@ -29,8 +29,10 @@ class WavBody:
             self._pieces.append(event)
         return b""
 
-    def end(self) -> bytes:
-        return wav((piece.pcm for piece in self._pieces), self._pieces[0].sample_rate)
+    def end(self) -> Iterator[bytes]:
+        """The header, then each piece: to join 50 MB would hold the event loop, and take as much again."""
+        yield wav_header(self._pieces[0].sample_rate, sum(len(piece.pcm) for piece in self._pieces))
+        yield from (piece.pcm for piece in self._pieces)
 
     def fail(self, error: EdgeserveError) -> bytes:
         return b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from edgeserve.api.bodies import LARGEST_AT_ONCE, SHARE
 from edgeserve.api.limits import BodyLimit
 from edgeserve.errors import Busy, TooLarge
+from edgeserve.memory.traffic import own
 
 LIMIT = 100
 
@@ -53,6 +55,22 @@ def test_bodies_that_are_large_together_are_refused_until_some_are_done() -> Non
         reader.done.set()
         await asyncio.gather(*held)
         await send_body(app, LIMIT)
+
+    asyncio.run(run())
+
+
+def test_the_threads_that_serve_a_request_know_the_bytes_of_its_own_body() -> None:
+    async def run() -> None:
+        found: list[int] = []
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            work = contextvars.copy_context()  # as of a work in the queue of its gate
+            await Request(scope, receive).body()
+            found.append(await asyncio.to_thread(work.run, lambda: own.get()()))
+
+        await asyncio.gather(*(send_body(BodyLimit(app, LIMIT), size, 7) for size in (0, 30, 90)))
+        assert sorted(found) == [7, 37, 97]
+        assert own.get()() == 0
 
     asyncio.run(run())
 

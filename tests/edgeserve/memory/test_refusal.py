@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.cases import each
 from support.memory import FakeResident, World
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, DoesNotFit
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.memory.traffic import own
 from edgeserve.units import MB
 
 
@@ -28,12 +31,55 @@ def test_an_engine_that_does_not_move_makes_the_other_busy_not_refused() -> None
 
 
 def test_a_request_that_waits_for_what_clients_send_is_told_so() -> None:
-    """Its own body may be what leaves it no room: the body stays as long as its request."""
     world = World(300, FakeResident("llm", 0, 190, pinned=True), FakeResident("asr", 0, 10, 60))
     world.heat("llm")
     world.governor.accounts.traffic.came, world.undelivered, world.probe.base = 90 * MB, 30 * MB, 120 * MB
-    with pytest.raises(Busy, match=r"idle and the 120 MB of request bodies and unread answers are gone, yours too"):
+    with pytest.raises(Busy, match=r"idle and the 120 MB of other requests' bodies and unread answers are gone,"):
         world.heat("asr")
+
+
+@pytest.fixture
+def owning() -> Iterator[Callable[[int], None]]:
+    """Sets the bytes of the current request's own body."""
+    before = own.get()
+    yield lambda size: own.set(lambda: size) and None
+    own.set(before)
+
+
+@each(("mine", "others", "unread"), [(120, 0, 0), (90, 5, 5), (60, 0, 10), (50, 0, 0)])
+def test_a_body_that_leaves_its_own_request_no_room_is_refused_at_once(
+    owning: Callable[[int], None], mine: int, others: int, unread: int
+) -> None:
+    """It waited 30 s for itself, and got 503: its body stays as long as the request."""
+    world = World(300, FakeResident("llm", 0, 190, pinned=True), FakeResident("asr", 0, 10, 60))
+    world.heat("llm")
+    owning(mine * MB)
+    world.governor.accounts.traffic.came, world.undelivered = (mine + others) * MB, unread * MB
+    world.probe.base = (mine + others + unread) * MB
+    with pytest.raises(DoesNotFit, match=rf"own body takes {mine} MB, and there is no room for both: send less at a"):
+        world.heat("asr")
+    assert world.waits == []
+    world.governor.accounts.traffic.gone, world.undelivered, world.probe.base = (mine + others) * MB, 0, 0
+    owning(0)
+    assert world.heat("asr").rung is Rung.HOT
+
+
+def test_a_request_waits_for_the_bodies_of_others_beside_its_own(owning: Callable[[int], None]) -> None:
+    world = World(300, FakeResident("llm", 0, 190, pinned=True), FakeResident("asr", 0, 10, 60))
+    world.heat("llm")
+    owning(5 * MB)
+    world.governor.accounts.traffic.came = world.probe.base = 120 * MB
+    with pytest.raises(Busy, match=r"idle and the 115 MB of other requests' bodies and unread answers are gone,"):
+        world.heat("asr")
+
+
+@each("body", [48, 160])
+def test_no_body_helps_a_model_that_never_fits(owning: Callable[[int], None], body: int) -> None:
+    world = World(300, FakeResident("llm", 0, 400))
+    owning(body * MB)
+    world.governor.accounts.traffic.came = world.probe.base = body * MB
+    with pytest.raises(DoesNotFit, match="Choose a smaller model"):
+        world.heat("llm")
 
 
 def test_a_model_that_never_fits_is_refused_at_once_with_the_figures() -> None:

@@ -12,6 +12,7 @@ import pytest
 from support.hot import hot
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama import background
 from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.engines.llama.states import WORTH_STORING, StateFiles
 from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, Sampling, TokenEvent
@@ -114,6 +115,29 @@ def test_streams_go_on_while_a_slow_disk_reads_a_conversation(
     *_, finish = filter(None, stepping(one, again))
     assert isinstance(finish, FinishEvent)
     assert finish.cached_tokens > 60
+    stream.close()
+
+
+def test_a_conversation_on_disk_is_answered_where_no_thread_can_be_started(
+    engine: Callable[..., LlamaChat], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = engine(parallel=2, prefix_cache_mb=0)
+    say(one, STORY)
+    stream = one.run(ChatRequest(prompt="Once upon a time", max_tokens=200), threading.Event())
+    list(told(one, stream, 2))
+    say(one, OTHER)
+    tried: list[object] = []
+
+    class NoThreads:
+        def submit(self, *work: object) -> None:
+            tried.append(work)
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(background, "computing", NoThreads)
+    *_, finish = filter(None, stepping(one, one.run(ChatRequest(prompt=STORY, max_tokens=4), threading.Event())))
+    assert isinstance(finish, FinishEvent)
+    assert finish.cached_tokens > 60
+    assert len(tried) == 1
     stream.close()
 
 
