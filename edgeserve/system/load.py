@@ -1,4 +1,8 @@
-"""The load that other processes put on the cores of this process. Linux only; elsewhere nothing is known."""
+"""The load that others put on the cores of this process. Linux only; elsewhere nothing is known.
+
+Others are other processes, and the Python threads of this one that do not ask: the event loop, or the reading of a
+large body. A runtime has threads of its own, which Python does not know.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from pathlib import Path
 
 from edgeserve.dataclass import dataclass
 from edgeserve.system import cores
+from edgeserve.system.python_threads import PythonThreads
 
 STAT = Path("/proc/stat")
 USER, NICE, SYSTEM, IRQ, SOFTIRQ = 0, 1, 2, 5, 6
@@ -24,7 +29,9 @@ PAUSE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds: when they were read, processor time of all processes on these cores, and that of this process.
+    """Seconds: when they were read, processor time of all on these cores, and that of the thread that asks.
+
+    ``own`` includes the threads of runtimes in this process.
 
     ``running``: other threads of the whole machine that have a core at this moment, or wait for one.
     """
@@ -53,14 +60,14 @@ def parse_running(text: str) -> int:
 
 
 def mean_between(before: Times, after: Times) -> float:
-    """Cores' worth of load by other processes between two readings, in the mean."""
+    """Cores' worth of load by others between two readings, in the mean."""
     seconds = after.at - before.at
     others = (after.everyone - before.everyone) - (after.own - before.own)
     return max(0.0, others) / seconds if seconds > 0 else 0.0
 
 
 def others_between(before: Times, after: Times) -> float | None:
-    """Cores' worth of load by other processes between two readings; after a long time at most what runs now.
+    """Cores' worth of load by others between two readings; after a long time at most what runs now.
 
     None after a pause at whose end others run: who passes a request on to this process runs then, too.
     """
@@ -71,8 +78,13 @@ def others_between(before: Times, after: Times) -> float | None:
     return None if rested and after.running else min(load, after.running)
 
 
+def _without(threads: PythonThreads) -> Callable[[], float]:
+    """Returns the processor seconds of this process without those of its other Python threads."""
+    return lambda: time.process_time() - threads.read()
+
+
 class Neighbours:
-    """The load of other processes since the last ``read``. One thread at a time. ``clock`` and ``own`` in seconds.
+    """The load of others since the last ``read``. One thread at a time. ``clock`` and ``own`` in seconds.
 
     Processes of lower priority (``nice``) give way, so they do not count, unless this process has a lower one itself.
     """
@@ -81,11 +93,11 @@ class Neighbours:
         self,
         stat: Path = STAT,
         clock: Callable[[], float] = time.monotonic,
-        own: Callable[[], float] = time.process_time,
+        own: Callable[[], float] | None = None,
     ) -> None:
         self._stat = stat
         self._clock = clock
-        self._own = own
+        self._own = own or _without(PythonThreads())
         self._last = self._now()
 
     def read(self) -> float | None:

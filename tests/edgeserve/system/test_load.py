@@ -1,16 +1,19 @@
-"""The load of other processes: by made-up counters of the kernel, and on this machine."""
+"""The load of others: by made-up counters of the kernel, and on this machine."""
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+from support.server import until
 
 from edgeserve.system import load
 from edgeserve.system.load import Neighbours, Times
+from edgeserve.system.python_threads import thread_seconds
 
 TEXT = """\
 cpu  600 100 300 9000 7 10 20 40 0 0
@@ -130,3 +133,26 @@ def test_work_of_this_process_is_no_neighbour() -> None:
     others = neighbours.read()
     assert others is not None
     assert 0 <= others <= (os.cpu_count() or 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the time of a thread")
+def test_python_threads_beside_the_one_that_asks_are_neighbours(machine: Machine) -> None:
+    """The event loop under a flood of requests slowed each token of the chat model a hundredfold, and nothing saw it.
+
+    Its threads wait for each other some hundred times a token, and one of them had lost its core.
+    """
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            pass
+
+    busy = threading.Thread(target=work)
+    busy.start()
+    assert busy.native_id is not None
+    neighbours, begun = Neighbours(machine.stat, lambda: machine.now), thread_seconds(busy.native_id)
+    until(lambda: thread_seconds(busy.native_id or 0) - begun >= 0.5)
+    stop.set()
+    machine.run(1.0, own=0.0, others=1.0)
+    assert neighbours.read() == pytest.approx(1.0, abs=0.1)
+    busy.join()
