@@ -128,15 +128,14 @@ class StatesFolder:
         if spared is not None and not spared.take(size, client_of(salt_in(name))):
             log.debug("%s: enough was written for now; a state of %d MB is not kept", self.path, size >> 20)
             return False
-        for folder in dict.fromkeys((self.pool, self.path)):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _make_private(folder)
-        part = self.path / f"{name}.{os.urandom(4).hex()}{PART}"
-        with self._locked():
-            make_room = self._make_room_for_named if name.endswith(KEPT) else self._make_room
-            if not make_room(size, name, instead):
-                return False
-            descriptor = _create(part, size)
+        part, descriptor = self.path / f"{name}.{os.urandom(4).hex()}{PART}", None
+        try:
+            descriptor = self._create(part, size, name, instead)
+        finally:
+            if descriptor is None and spared is not None:
+                spared.give_back(size, client_of(salt_in(name)))
+        if descriptor is None:
+            return False
         try:
             with open(descriptor, "wb") as file:
                 file.writelines(parts)
@@ -146,6 +145,15 @@ class StatesFolder:
             remove(part)
             raise
         return True
+
+    def _create(self, part: Path, size: int, name: str, instead: Collection[Path]) -> int | None:
+        """The descriptor of a new file of ``size`` bytes, still empty. None when there is no room. Raises OSError."""
+        for folder in dict.fromkeys((self.pool, self.path)):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make_private(folder)
+        with self._locked():
+            make_room = self._make_room_for_named if name.endswith(KEPT) else self._make_room
+            return _create(part, size) if make_room(size, name, instead) else None
 
     def _make_room_for_named(self, size: int, name: str, instead: Collection[Path]) -> bool:
         """Remove files until a state with a name fits. False when it would take another owner's share.
