@@ -83,10 +83,12 @@ class Batch:
             raise overflow(TooLong(len(tokens), exact=True), self.context.size)
         if not tokens:
             raise InvalidRequest("the prompt is empty", param="prompt")
+        began = self.drafts.clock()
         slot, known = self.seats.choose(tokens[:-1], salt)
         slot.pending = list(tokens[known:])
         self.swapper.copy_before(slot)
         self.swapper.clear_saved(slot)
+        self.pieces.delay((one for one in self._slots if one is not slot), self.drafts.clock() - began)
         return self._occupy(slot, salt, adapters), known
 
     def take_empty(self, adapters: Active = ()) -> Slot:

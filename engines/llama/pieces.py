@@ -48,7 +48,7 @@ class Pieces:
         """Seconds that answers have of their own now. Below zero: seconds that they go without."""
 
     def divide(self, waiting: Sequence[Slot], beside: bool = False) -> list[Share]:
-        """The tokens of each slot in the next call. ``beside``: answers wait for its end, some perhaps of no slot of it.
+        """The tokens of each slot in the next call. ``beside``: answers wait for its end, perhaps of other slots.
 
         1. Answers go first. In their own time the call is theirs alone.
         2. The shortest prompt has half of the room, so that no short one waits for all of a long one.
@@ -76,7 +76,7 @@ class Pieces:
         return self._owed > 0 and any(slot.waiting and len(slot.pending) <= SHORT for slot in slots)
 
     def delay(self, slots: Iterable[Slot], seconds: float) -> None:
-        """Count seconds for which a prompt, or a job such as a picture, made the answers among these slots wait."""
+        """Count seconds for which a prompt, a job or the copy of a state made the answers among these slots wait."""
         if any(slot.waiting and len(slot.pending) <= SHORT for slot in slots):
             self._owed += OWN * seconds
 
