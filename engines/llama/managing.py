@@ -47,8 +47,7 @@ def _await_turn(batch: Batch, background: Background) -> Generator[None, None, N
     while batch.swapper.copying or batch.pieces.owes(batch.slots):
         if batch.swapper.copying:
             yield from background.run(nothing)  # behind the file that its thread reads or writes now
-        else:
-            yield None
+        yield None  # the one that copies continues
 
 
 def nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -85,6 +86,36 @@ def test_one_state_is_copied_at_a_time(count: int) -> None:
         until(over)
     assert {one.tokens for one in found.values()} == {100}
     assert len(disk.kept_states) == count
+
+
+class AtOnce:
+    """Threads that have done each work by the time that anybody looks."""
+
+    def __init__(self) -> None:
+        self.works = 0
+
+    def submit(self, call: Callable[..., object], *given: object) -> None:
+        self.works += 1
+        assert self.works < 50, "the loop of all answers never goes on"
+        call(*given)
+
+
+def test_a_save_that_waits_lets_the_loop_go_on_though_the_disk_is_idle() -> None:
+    """The file was written, and its save waited for its turn on the loop, which never came."""
+    disk: Any = SlowDisk()
+    batch, context = batch_of(slots=2, disk=disk)
+    context.model = SimpleNamespace(adapters=SimpleNamespace(salted=lambda salt, active: salt))  # type: ignore[attr-defined]
+    talk(batch, prompt(1))
+    with ThreadPoolExecutor(1) as threads:
+        first = manage(batch, SlotRequest("save", 0, "a"), (), Background(lambda: 0, lambda: threads))
+        assert next(first) is None
+        disk.go.set()
+    at_once: Any = AtOnce()
+    second = manage(batch, SlotRequest("save", 0, "b"), (), Background(lambda: 0, lambda: at_once))
+    assert next(second) is None
+    assert next(first) is not None
+    assert next(second) is not None
+    assert set(disk.kept_states) == {"a", "b"}
 
 
 def test_a_save_waits_for_the_time_that_answers_have_of_their_own() -> None:
