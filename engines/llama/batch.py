@@ -13,6 +13,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from edgeserve.engines.llama.adapter_turns import AdapterTurns
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.cache import PrefixCache
 from edgeserve.engines.llama.context import Context, Item
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from edgeserve.engines.llama.draft_model import DraftModel
 
 log = logging.getLogger("edgeserve.llama")
-
-TURN = 4
-"""Calls for one set of adapters while another waits. A change of the set costs about half a step of a small model."""
 
 
 class Batch:
@@ -55,8 +53,9 @@ class Batch:
         self._drafting = Drafting(context, self._slots, self.drafts, draft_model)
         self.swapper = Swapper(context, self._slots, saved)
         self.seats = Seats(context, self._slots, saved, self.swapper)
-        self._uses = self._calls = self._turn = 0
-        self._adapters: Active = ()
+        self._turns = AdapterTurns()
+        self._uses = self._calls = self._read = 0
+        """Counts of answers and calls; number of the latest call that read a prompt."""
         self.starved = False
         """In the latest step a preempted answer waited for room, and no other answer had anything to decode."""
 
@@ -84,10 +83,12 @@ class Batch:
             raise overflow(TooLong(len(tokens), exact=True), self.context.size)
         if not tokens:
             raise InvalidRequest("the prompt is empty", param="prompt")
+        began = self.drafts.clock()
         slot, known = self.seats.choose(tokens[:-1], salt)
         slot.pending = list(tokens[known:])
         self.swapper.copy_before(slot)
         self.swapper.clear_saved(slot)
+        self.pieces.delay((one for one in self._slots if one is not slot), self.drafts.clock() - began)
         return self._occupy(slot, salt, adapters), known
 
     def take_empty(self, adapters: Active = ()) -> Slot:
@@ -213,38 +214,34 @@ class Batch:
         seconds = self.drafts.clock() - began
         if all(len(share.slot.pending) == 1 for share in shares):
             self.drafts.pace.note(sum(1 + len(share.draft) for share in shares), seconds)
-        self.pieces.count(shares, seconds)
+        self.pieces.count(shares, seconds, self._slots)
         return True
 
     def _schedule(self) -> list[Share]:
         """The tokens of each slot in the next call: all slots of it have the same adapters.
 
-        Drafts are for calls without prompts.
+        Drafts are for calls without prompts. Each answer has a call between two that read prompts, of other adapters
+        too.
         """
         waiting = [slot for slot in self._slots if slot.waiting]
-        adapters = self._next_adapters(waiting)
-        waiting = [slot for slot in waiting if slot.adapters == adapters]
-        shares = self.pieces.divide(waiting)
+        answers = [slot for slot in waiting if len(slot.pending) <= SHORT]
+        if self.pieces.owes(answers) or any(slot.stepped < self._read for slot in answers):
+            waiting = answers
+        adapters = self._turns.choose(waiting)
+        shares = self.pieces.divide([slot for slot in waiting if slot.adapters == adapters], beside=bool(answers))
         written = all(len(share.slot.pending) <= SHORT for share in shares)
         if written and any(share.slot.guess is not None for share in shares):
             self._drafting.add(shares)
         return [share for share in shares if share.tokens]
 
-    def _next_adapters(self, waiting: Sequence[Slot]) -> Active:
-        """The adapters of the next call: those of its turn, else those of the slot that waits for the most calls."""
-        on_turn = self._turn < TURN and any(slot.adapters == self._adapters for slot in waiting)
-        if on_turn or not waiting:
-            return self._adapters
-        return min(waiting, key=lambda one: one.stepped).adapters
-
     def _advance(self, shares: Sequence[Share]) -> None:
         """Note the decoded tokens in their slots."""
         index = -1
         if shares:
-            adapters = shares[0].slot.adapters
-            self._turn = self._turn + 1 if adapters == self._adapters else 1
-            self._adapters = adapters
             self._calls += 1
+            self._turns.note(shares[0].slot.adapters, self._calls, self._slots)
+        if any(len(share.slot.pending) > SHORT for share in shares):
+            self._read = self._calls
         for share in shares:
             slot, tokens, draft = share.slot, share.tokens, share.draft
             slot.stepped = self._calls

@@ -251,6 +251,8 @@ class LlamaChat(LlamaLadder):
         if (reading := batch.seats.read_ahead(prepared.tokens, salt)) is not None:
             with contextlib.suppress(Busy):  # without a thread, the other answers wait for the disk
                 yield from background.run(reading)
+            while batch.pieces.owes(batch.slots):  # the answers wait while the state is taken in
+                yield None
             yield from batch.seats.until_free()
         slot, cached = batch.take(prepared.tokens, salt, adapters)
         from edgeserve.engines.llama.answer import Prompt

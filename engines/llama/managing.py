@@ -27,17 +27,44 @@ def manage(
     the model. Conversations with others are neither saved nor restored.
     """
     started = time.perf_counter()
-    slot = _free(batch, request.slot)
     if request.action == "erase":
-        tokens, size = _erase(batch, slot), 0
+        tokens, size = _erase(batch, _free(batch, request.slot)), 0
     else:
-        salt = batch.context.model.adapters.salted(request.salt, adapters)
-        if request.action == "save":
-            tokens, size = yield from _save(batch, slot, request, salt, background)
-        else:
-            tokens, size = yield from _restore(batch, request, salt, background)
-            batch.occupy(slot, salt, adapters)
+        yield from _await_turn(batch, background)
+        batch.swapper.copying = True
+        try:
+            tokens, size = yield from _copy(batch, request, adapters, background)
+        finally:
+            batch.swapper.copying = False
     yield SlotEvent(tokens, size, time.perf_counter() - started)
+
+
+def _await_turn(batch: Batch, background: Background) -> Generator[None, None, None]:
+    """Yield for each step to take until no other state is copied by hand, and no answer has time of its own.
+
+    A state may be as large as the context, and no book counts the copy.
+    """
+    while batch.swapper.copying or batch.pieces.owes(batch.slots):
+        if batch.swapper.copying:
+            yield from background.run(nothing)  # behind the file that its thread reads or writes now
+        yield None  # the one that copies continues
+
+
+def nothing() -> None:
+    """Work that only waits for its turn."""
+
+
+def _copy(
+    batch: Batch, request: SlotRequest, adapters: Active, background: Background
+) -> Generator[None, None, tuple[int, int]]:
+    """Save or restore; returns tokens and bytes."""
+    slot = _free(batch, request.slot)
+    salt = batch.context.model.adapters.salted(request.salt, adapters)
+    if request.action == "save":
+        return (yield from _save(batch, slot, request, salt, background))
+    tokens, size = yield from _restore(batch, request, salt, background)
+    batch.occupy(batch.slots[request.slot], salt, adapters)
+    return tokens, size
 
 
 def check_slot(number: int, count: int, param: str) -> None:
@@ -66,7 +93,9 @@ def _save(
     if slot.salt != salt:
         who = "another client, key or prompt_cache_key, or one with adapters that requests choose"
         raise Forbidden(f"slot {request.slot} holds a conversation of {who}")
+    began = batch.drafts.clock()
     data = batch.context.save(slot.sequence)
+    batch.pieces.delay(batch.slots, batch.drafts.clock() - began)
     if data is None:
         raise EngineFailure(f"slot {request.slot} could not be read: llama.cpp refused, or memory is short")
     state = SavedState(tuple(slot.tokens), data, slot.salt)

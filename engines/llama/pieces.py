@@ -47,8 +47,8 @@ class Pieces:
         self._owed = -CREDIT
         """Seconds that answers have of their own now. Below zero: seconds that they go without."""
 
-    def divide(self, waiting: Sequence[Slot]) -> list[Share]:
-        """The tokens of each slot in the next call.
+    def divide(self, waiting: Sequence[Slot], beside: bool = False) -> list[Share]:
+        """The tokens of each slot in the next call. ``beside``: answers wait for its end, perhaps of other slots.
 
         1. Answers go first. In their own time the call is theirs alone.
         2. The shortest prompt has half of the room, so that no short one waits for all of a long one.
@@ -56,7 +56,7 @@ class Pieces:
         """
         prompts = sorted((slot for slot in waiting if len(slot.pending) > SHORT), key=lambda one: one.used)
         answers = sorted((slot for slot in waiting if len(slot.pending) <= SHORT), key=lambda one: one.used)
-        room = self.room(len(answers)) if answers else self._most
+        room = self.room(len(answers)) if answers or beside else self._most
         if waiting and all(slot.ahead for slot in waiting):
             room = self.room_ahead
         wanted = [(slot, len(slot.pending)) for slot in answers]
@@ -76,18 +76,20 @@ class Pieces:
         return self._owed > 0 and any(slot.waiting and len(slot.pending) <= SHORT for slot in slots)
 
     def delay(self, slots: Iterable[Slot], seconds: float) -> None:
-        """Count seconds for which a job, such as a picture, made the answers among these slots wait."""
+        """Count seconds for which a prompt, a job or the copy of a state made the answers among these slots wait."""
         if any(slot.waiting and len(slot.pending) <= SHORT for slot in slots):
             self._owed += OWN * seconds
 
-    def count(self, shares: Sequence[Share], seconds: float) -> None:
-        """Count a call against the time of the answers, and measure it where it read a prompt."""
+    def count(self, shares: Sequence[Share], seconds: float, slots: Iterable[Slot]) -> None:
+        """Count a call against the time of the answers, and measure it where it read a prompt.
+
+        ``slots``: all of the context. Answers with other adapters wait for a call as those in it do.
+        """
         size = sum(len(share.tokens) + len(share.draft) for share in shares)
-        answers = sum(len(share.slot.pending) <= SHORT for share in shares)
-        if answers == len(shares):
+        if all(len(share.slot.pending) <= SHORT for share in shares):
             self._owed = max(-CREDIT, self._owed - max(seconds, LEAST_SECONDS))
-        elif answers:
-            self._owed += OWN * seconds
+        else:
+            self.delay(slots, seconds)
         if any(len(share.slot.pending) > 1 for share in shares):
             self.note(size, seconds)
 

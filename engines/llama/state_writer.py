@@ -10,17 +10,19 @@ from typing import Any
 
 from edgeserve.engines.llama.background import Threads, writing
 from edgeserve.engines.llama.cache import SavedState
-from edgeserve.engines.llama.state_index import State, StateIndex, choose_victims, state_bytes
+from edgeserve.engines.llama.state_index import State, StateIndex, choose_victims, client_of, state_bytes
 from edgeserve.engines.llama.states import StateFiles
 
 log = logging.getLogger("edgeserve.llama")
 
 MOST_WAITING = 128 << 20
-"""Bytes that may wait for the disk. A larger state may wait alone."""
+"""Bytes that may wait for the disk, beside the state that is being written. A larger one is written alone."""
 
 
 class StateWriter(StateIndex[SavedState]):
-    """The states in ``files``, and before them those that still wait to be written, at most ``most`` bytes.
+    """The states in ``files``, and before them those that still wait to be written.
+
+    At most ``most`` bytes wait beside the state that is being written, whose size its own client alone answers for.
 
     A state that waits is found, and read from memory. A crash loses it, as it loses the states in memory. One thread at
     a time, as for the files; any thread may call ``keep`` and ``kept``, and read ``waiting``.
@@ -121,8 +123,10 @@ class StateWriter(StateIndex[SavedState]):
 
     def _make_room(self, state: SavedState) -> bool:
         """Drop states that wait, never the first, until another fits. False when it takes another client's share."""
-        over = self.size + state.size - self._most if self._states else 0
-        gone = choose_victims(self._states[1:], over, {state.salt: state.size})
+        writing, waiting = self._states[:1], self._states[1:]
+        own = sum(one.size for one in writing if client_of(one.salt) == client_of(state.salt))
+        over = sum(map(state_bytes, waiting)) + state.size - self._most if writing else 0
+        gone = choose_victims(waiting, over, {state.salt: own + state.size})
         for one in gone or ():
             self._drop(one)
         if over > 0:

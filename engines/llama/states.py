@@ -31,6 +31,7 @@ from edgeserve.engines.llama.state_files import KEPT, SUFFIX, owner_of
 from edgeserve.engines.llama.state_index import StateIndex
 from edgeserve.engines.llama.states_folder import StatesFolder, remove
 from edgeserve.errors import DiskFull, InvalidRequest, NotFound
+from edgeserve.system import headroom
 
 log = logging.getLogger("edgeserve.llama")
 
@@ -92,13 +93,19 @@ class StateFiles(StateIndex[StoredState]):
             return super().longest(tokens, self._hashed(salt).hex())
 
     def read(self, state: StoredState) -> bytearray | None:
-        """The data of a state, marked as used. None when the file is gone or broken; the state is dropped then."""
+        """The data of a state, marked as used. None while memory has no room for it.
+
+        None too when the file is gone or broken; the state is dropped then.
+        """
         try:
             with state.path.open("rb") as file:
                 data = _data(file, state.size)
                 _stamp(file)
         except FileNotFoundError:  # another thread or process needed the room
             self.drop(state)
+            return None
+        except headroom.NoRoom as error:
+            log.warning("%s is not read: %s", state.path, error)
             return None
         except (OSError, ValueError, struct.error, MemoryError) as error:
             log.warning("%s cannot be read (%s); removed", state.path, error)
@@ -266,6 +273,7 @@ def _data(file: BinaryIO, size: int) -> bytearray:
     count, checksum, length = head[4:]
     if HEAD.size + 4 * count + length != size or os.fstat(file.fileno()).st_size != size:
         raise ValueError("its size is wrong")
+    headroom.check(length)
     data = bytearray(length)
     file.seek(count * 4, os.SEEK_CUR)
     if file.readinto(data) != length or zlib.crc32(data) != checksum:  # type: ignore[attr-defined]

@@ -10,7 +10,6 @@ worker may list the files of other models, and remove them, but not read them. A
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import logging
@@ -23,7 +22,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgeserve.engines.llama.state_files import KEPT, PART, SUFFIX, StateFile, files_in, salt_in, subfolders
+from edgeserve.engines.llama.state_files import (
+    KEPT,
+    PART,
+    SUFFIX,
+    StateFile,
+    files_in,
+    free_bytes,
+    make_private,
+    salt_in,
+    subfolders,
+)
 from edgeserve.engines.llama.state_index import choose_victims, client_of, next_victim
 from edgeserve.engines.llama.writing import Allowance
 
@@ -44,12 +53,6 @@ LOCK_TRIES, LOCK_SECONDS = 50, 0.005
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 LONGEST_NAME = 100
 """Characters of a folder's name, so that it fits into every file system."""
-
-
-def free_bytes(path: Path) -> int:
-    """Free bytes of a path's disk for this user."""
-    about = os.statvfs(path)
-    return about.f_bavail * about.f_frsize
 
 
 class StatesFolder:
@@ -86,7 +89,7 @@ class StatesFolder:
         return self._allowance is not None
 
     def spares(self, size: int) -> bool:
-        """Whether a state may be written that could as well wait, without loss for those that cannot."""
+        """Whether a state may be written that could wait, without loss for those that cannot."""
         return self._allowance is not None and self._allowance.spares(size) and size <= self.limit
 
     @property
@@ -128,15 +131,14 @@ class StatesFolder:
         if spared is not None and not spared.take(size, client_of(salt_in(name))):
             log.debug("%s: enough was written for now; a state of %d MB is not kept", self.path, size >> 20)
             return False
-        for folder in dict.fromkeys((self.pool, self.path)):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _make_private(folder)
-        part = self.path / f"{name}.{os.urandom(4).hex()}{PART}"
-        with self._locked():
-            make_room = self._make_room_for_named if name.endswith(KEPT) else self._make_room
-            if not make_room(size, name, instead):
-                return False
-            descriptor = _create(part, size)
+        part, descriptor = self.path / f"{name}.{os.urandom(4).hex()}{PART}", None
+        try:
+            descriptor = self._create(part, size, name, instead)
+        finally:
+            if descriptor is None and spared is not None:
+                spared.give_back(size, client_of(salt_in(name)))
+        if descriptor is None:
+            return False
         try:
             with open(descriptor, "wb") as file:
                 file.writelines(parts)
@@ -146,6 +148,15 @@ class StatesFolder:
             remove(part)
             raise
         return True
+
+    def _create(self, part: Path, size: int, name: str, instead: Collection[Path]) -> int | None:
+        """The descriptor of a new file of ``size`` bytes, still empty. None when there is no room. Raises OSError."""
+        for folder in dict.fromkeys((self.pool, self.path)):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(folder)
+        with self._locked():
+            make_room = self._make_room_for_named if name.endswith(KEPT) else self._make_room
+            return _create(part, size) if make_room(size, name, instead) else None
 
     def _make_room_for_named(self, size: int, name: str, instead: Collection[Path]) -> bool:
         """Remove files until a state with a name fits. False when it would take another owner's share.
@@ -283,17 +294,3 @@ def _create(path: Path, size: int) -> int:
         remove(path)
         raise
     return descriptor
-
-
-def _make_private(folder: Path) -> None:
-    """Let only the owner read the folder. By descriptor, since a confined worker may change no mode by name.
-
-    Raises PermissionError for a folder of somebody else.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        if os.fstat(descriptor).st_uid != os.geteuid():  # the superuser could change the mode all the same
-            raise PermissionError(errno.EPERM, "the folder belongs to another user", str(folder))
-        os.fchmod(descriptor, 0o700)
-    finally:
-        os.close(descriptor)

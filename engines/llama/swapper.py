@@ -18,12 +18,16 @@ that reading takes."""
 
 
 class Swapper:
-    """Moves KV caches between the slots of a context and the prefix cache. One thread at a time."""
+    """Moves KV caches between the slots of a context and the prefix cache. One thread at a time.
+
+    ``copying``: a slot is being saved or restored by hand.
+    """
 
     def __init__(self, context: Context, slots: Sequence[Slot], saved: PrefixCache) -> None:
         self._context = context
         self._slots = slots
         self._saved = saved
+        self.copying = False
 
     def copy_idle(self) -> Iterator[None]:
         """Copy idle slots to the prefix cache, the latest last. Later, these slots can be cleared at once.

@@ -36,6 +36,11 @@ class Allowance:
         self._taken[client] = taken
         return True
 
+    def give_back(self, size: int, client: str = "") -> None:
+        """Undo ``take``: nothing was written."""
+        self._left = min(self._burst, self._left + size)
+        self._taken[client] = max(0.0, self._taken.get(client, 0.0) - size)
+
     def spares(self, size: int) -> bool:
         """Whether half of the burst is left after ``size`` bytes. Counts nothing; any thread."""
         filled = self._left + (self._clock() - self._filled) / REFILL_SECONDS * self._burst

@@ -89,13 +89,14 @@ def test_the_time_of_a_thread_is_its_own() -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    until(lambda: reading.read() - begun >= 0.05)
     assert thread.native_id in threads_now()
-    assert thread.native_id is not None
-    assert 0.05 <= thread_seconds(thread.native_id) <= time.process_time()
+    native = thread.native_id
+    assert native is not None
+    until(lambda: thread_seconds(native) >= 0.05)
+    assert 0.05 <= reading.read() - begun <= time.process_time()
     stop.set()
     thread.join()
-    until(_raising(thread.native_id))  # the kernel may still be ending it
+    until(_raising(native))  # the kernel may still be ending it
 
 
 def _raising(one: int) -> Callable[[], bool]:

@@ -15,7 +15,8 @@ from support.cases import each
 from support.counting import CountingContext, batch_of, decode, prompt, talk
 from support.examples import examples
 
-from edgeserve.engines.llama.batch import TURN, Batch
+from edgeserve.engines.llama.adapter_turns import TURN
+from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache
 from edgeserve.engines.llama.context import Item
 from edgeserve.engines.llama.drafts import SURE, Drafts, Guess
@@ -487,6 +488,55 @@ def test_no_set_of_adapters_waits_for_more_than_one_turn_of_each_other(
             batch.give_back(slots[gone])
             slots[gone] = batch.take(prompt(100 + step, 20), adapters=used[gone])[0]
             waited[gone] = 0
+
+
+@each(("others", "rate"), [(1, 100.0), (2, 100.0), (3, 40.0), (3, 400.0)])
+def test_a_stream_keeps_its_part_beside_prompts_with_other_adapters(others: int, rate: float) -> None:
+    """One client's prompts of another set stopped it for whole calls, four in a row, and owed it nothing."""
+    context = Timed(9000)
+    context.rate = rate
+    batch = Batch(context, 4, PrefixCache(0), Drafts(0, context.clock))  # type: ignore[arg-type]
+    stream, _ = batch.take(prompt(1, 10))
+    decode(batch, stream)
+    long: list[Slot] = []
+    began = last = context.now
+    gaps: list[float] = []
+    seeds = itertools.count(2)
+    while context.now < began + 40:
+        for slot in (slot for slot in long if not slot.waiting):
+            batch.give_back(slot)
+        long = [slot for slot in long if slot.waiting]
+        sets = itertools.islice(itertools.cycle([ONE, OTHER, ONE]), others - len(long))
+        long += [batch.take(prompt(next(seeds), 2000), adapters=one)[0] for one in sets]
+        if stream.output is not None:
+            gaps.append(context.now - last)
+            last = context.now
+            batch.push(stream, 1)
+        batch.step()
+    piece = max(GAP, FIRST / rate, LEAST / rate)
+    assert max(gaps) <= piece + TURN * others * TILE / rate
+    own = sum(len(call) for call in context.calls if len(call) == 1) / rate
+    owed = OWN / (1 + OWN) * (context.now - began) - CREDIT - piece
+    assert own >= 0.8 * owed > 0
+    assert sum(map(len, context.calls)) > 1000, "the prompts are read, too"
+
+
+@each("slots", [3, 4, 6])
+def test_a_set_whose_prompts_wait_for_each_other_has_no_turn_of_another(slots: int) -> None:
+    """The third prompt of a set got no tokens, and its wait gave the set one turn after the other."""
+    batch, _ = batch_of(size=20_000, slots=slots)
+    stream, _ = batch.take(prompt(1, 10))
+    decode(batch, stream)
+    for seed in range(2, slots + 1):
+        batch.take(prompt(seed, 3000), adapters=ONE)
+    said, steps = 0, 0
+    while said < 10:
+        if stream.output is not None:
+            said += 1
+            batch.push(stream, 1)
+        batch.step()
+        steps += 1
+        assert steps <= 10 * (TURN + 1)
 
 
 class Saved(bytearray):

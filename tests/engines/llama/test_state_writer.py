@@ -121,21 +121,36 @@ def test_no_more_bytes_wait_than_the_queue_holds_but_always_one_state(
     disk.stop()
     writer = disk.writer(most=25)
     assert writer.write(state((1,), 40))
-    assert not writer.write(state((2,), 1))
+    assert not writer.write(state((2,), 26))
     assert "the disk is slow" in caplog.text
     disk.go()
     until(lambda: not writer.waiting)
     disk.stop()
-    assert [writer.write(state((number,), 10)) for number in (3, 4, 5)] == [True] * 3
-    assert [one.tokens for one in writer.waiting] == [(3,), (5,)]
+    assert [writer.write(state((number,), 10)) for number in (3, 4, 5, 6)] == [True] * 4
+    assert [one.tokens for one in writer.waiting] == [(3,), (5,), (6,)]
     disk.go()
     until(lambda: not writer.waiting)
-    assert len(disk.files()) == 3
+    assert len(disk.files()) == 4
+
+
+@pytest.mark.parametrize(("large", "small"), [(30, 1), (40, 25), (400, 10)])
+def test_a_large_state_on_its_way_to_a_slow_disk_costs_no_other_client_its_own(
+    disk: Disk, large: int, small: int
+) -> None:
+    disk.stop()
+    writer = disk.writer(most=25)
+    assert writer.write(state((1,), large, "large"))
+    assert writer.write(state((2,), small, "small"))
+    assert not writer.write(state((3,), 26, "large"))
+    assert not writer.write(state((4,), 25, "large"))
+    disk.go()
+    until(lambda: not writer.waiting)
+    assert writer.longest((2,), "small")[1] == 1
 
 
 def test_a_client_with_many_conversations_costs_no_other_client_its_state(disk: Disk) -> None:
     disk.stop()
-    writer = disk.writer(most=40)
+    writer = disk.writer(most=30)
     assert writer.write(state((9,), 10, "many"))
     assert writer.write(state((1,), 10, "one"))
     for number in range(2, 8):
@@ -146,7 +161,7 @@ def test_a_client_with_many_conversations_costs_no_other_client_its_state(disk: 
         ((6,), "many"),
         ((7,), "many"),
     ]
-    assert not writer.write(state((8,), 35, "many")), "more than its share"
+    assert not writer.write(state((8,), 25, "many")), "more than its share"
 
 
 def test_a_state_that_another_one_in_the_queue_covers_is_not_written_twice(disk: Disk) -> None:

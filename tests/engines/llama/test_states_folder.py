@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -318,6 +319,32 @@ def test_a_client_that_writes_very_much_leaves_others_their_part(tmp_path: Path)
     floods = [put(folder, str(number), owner=owner_of(f"floods/{number}")) for number in range(20)]
     assert sum(floods) == 7
     assert put(folder, "a", 200, owner=owner_of("mine/1"))
+
+
+@pytest.mark.parametrize("refused", ["larger than the bound", "another client's share", "no file can be made"])
+def test_a_state_that_is_not_written_costs_its_client_nothing(
+    refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client had no right to write any more, and neither had the others."""
+    mine, bound = owner_of("mine"), 1000
+    allowance = Allowance(3 * bound, clock=lambda: 0.0)
+    total = int(bound / DISK_SHARE) + 1
+    free = lambda path: total - taken(tmp_path / SHARED)  # noqa: E731
+    folder = StatesFolder(tmp_path, "one", None, free=free, clock=lambda: NOW, allowance=allowance)
+    assert put(folder, "theirs", 500, owner=owner_of("theirs"))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        if refused == "no file can be made":
+            patch.setattr(os, "ftruncate", full)
+        for _ in range(10):
+            with contextlib.suppress(OSError):
+                assert not put(folder, "large", 1100 if refused == "larger than the bound" else 600, owner=mine)
+    assert names(folder.path) == {f"{owner_of('theirs')}-theirs.state"}
+    assert put(folder, "a", 400, owner=mine)
+    assert allowance.spares(500)
 
 
 @given(some.text(min_size=1, max_size=300), some.booleans())

@@ -1,0 +1,138 @@
+"""States that clients copy by hand: one at a time, and none in the answers' own time. On a context that keeps count."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.counting import batch_of, decode, prompt, talk
+from support.server import until
+
+from edgeserve.engines.llama.background import Background
+from edgeserve.engines.llama.cache import SavedState
+from edgeserve.engines.llama.managing import manage
+from edgeserve.messages import SlotEvent, SlotRequest
+
+PATIENCE = 60.0
+
+
+class SlowDisk:
+    """Keeps a state when it is let. ``kept``: what it has."""
+
+    limit, limits_writes, waiting = 0, False, ()
+
+    def __init__(self) -> None:
+        self.go, self.kept_states = threading.Event(), dict[str, SavedState]()
+
+    def spares(self, size: int) -> bool:
+        return False
+
+    def longest(self, tokens: object, salt: str) -> tuple[None, int]:
+        return None, 0
+
+    def keep(self, name: str, state: SavedState) -> int:
+        assert self.go.wait(PATIENCE)
+        self.kept_states[name] = state
+        return state.size
+
+    def kept(self, name: str, salt: str) -> tuple[SavedState, int]:
+        assert self.go.wait(PATIENCE)
+        return self.kept_states[name], 1
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_one_state_is_copied_at_a_time(count: int) -> None:
+    """Each save held a copy of the slot until the disk had it: the size of the context, in no book."""
+    disk: Any = SlowDisk()
+    batch, context = batch_of(slots=2, disk=disk)
+    context.model = SimpleNamespace(adapters=SimpleNamespace(salted=lambda salt, active: salt))  # type: ignore[attr-defined]
+    talk(batch, prompt(1))
+    copies, save = 0, context.save
+
+    def counted(sequence: int) -> Any:
+        nonlocal copies
+        copies += 1
+        assert copies <= len(disk.kept_states) + 1
+        return save(sequence)
+
+    context.save = counted  # type: ignore[method-assign]
+    with ThreadPoolExecutor(1) as threads:
+        background = [Background(lambda: 0, lambda: threads) for _ in range(count)]
+        saves = {
+            number: manage(batch, SlotRequest("save", 0, f"a{number}"), (), one)
+            for number, one in enumerate(background)
+        }
+        found: dict[int, SlotEvent] = {}
+
+        def go_round() -> None:
+            for number, one in list(saves.items()):
+                if (event := next(one)) is not None:
+                    found[number] = event
+                    del saves[number]
+
+        for _ in range(3):
+            go_round()
+            assert copies == 1
+        disk.go.set()
+
+        def over() -> bool:
+            go_round()
+            return not saves
+
+        until(over)
+    assert {one.tokens for one in found.values()} == {100}
+    assert len(disk.kept_states) == count
+
+
+class AtOnce:
+    """Threads that have done each work by the time that anybody looks."""
+
+    def __init__(self) -> None:
+        self.works = 0
+
+    def submit(self, call: Callable[..., object], *given: object) -> None:
+        self.works += 1
+        assert self.works < 50, "the loop of all answers never goes on"
+        call(*given)
+
+
+def test_a_save_that_waits_lets_the_loop_go_on_though_the_disk_is_idle() -> None:
+    """The file was written, and its save waited for its turn on the loop, which never came."""
+    disk: Any = SlowDisk()
+    batch, context = batch_of(slots=2, disk=disk)
+    context.model = SimpleNamespace(adapters=SimpleNamespace(salted=lambda salt, active: salt))  # type: ignore[attr-defined]
+    talk(batch, prompt(1))
+    with ThreadPoolExecutor(1) as threads:
+        first = manage(batch, SlotRequest("save", 0, "a"), (), Background(lambda: 0, lambda: threads))
+        assert next(first) is None
+        disk.go.set()
+    at_once: Any = AtOnce()
+    second = manage(batch, SlotRequest("save", 0, "b"), (), Background(lambda: 0, lambda: at_once))
+    assert next(second) is None
+    assert next(first) is not None
+    assert next(second) is not None
+    assert set(disk.kept_states) == {"a", "b"}
+
+
+def test_a_save_waits_for_the_time_that_answers_have_of_their_own() -> None:
+    disk: Any = SlowDisk()
+    disk.go.set()
+    batch, context = batch_of(slots=2, disk=disk)
+    context.model = SimpleNamespace(adapters=SimpleNamespace(salted=lambda salt, active: salt))  # type: ignore[attr-defined]
+    talk(batch, prompt(1))
+    stream, _ = batch.take(prompt(2))
+    decode(batch, stream)
+    batch.push(stream, 1)
+    batch.pieces.delay(batch.slots, 1000.0)
+    idle = next(number for number, slot in enumerate(batch.slots) if slot is not stream)
+    with ThreadPoolExecutor(1) as threads:
+        save = manage(batch, SlotRequest("save", idle, "a"), (), Background(lambda: 1, lambda: threads))
+        assert [next(save) for _ in range(5)] == [None] * 5
+        assert not disk.kept_states
+        batch.give_back(stream)
+        until(lambda: next(save) is not None)
+    assert disk.kept_states
