@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.background import Background
 from edgeserve.engines.llama.cache import Disk, SavedState
+from edgeserve.engines.llama.state_index import client_of
 from edgeserve.errors import Busy, EngineFailure, Forbidden, InvalidRequest, NotSupported
 from edgeserve.messages import SlotEvent, SlotRequest
 
@@ -28,7 +29,7 @@ def manage(
     """
     started = time.perf_counter()
     if request.action == "erase":
-        tokens, size = _erase(batch, _free(batch, request.slot)), 0
+        tokens, size = _erase(batch, _free(batch, request.slot), request), 0
     else:
         yield from _await_turn(batch, background)
         batch.swapper.copying = True
@@ -120,8 +121,13 @@ def _restore(
     return len(state.tokens), size
 
 
-def _erase(batch: Batch, slot: Slot) -> int:
-    """Tokens forgotten. States that the server has saved of the conversation go as well."""
+def _erase(batch: Batch, slot: Slot, request: SlotRequest) -> int:
+    """Tokens forgotten. States that the server has saved of the conversation go as well.
+
+    A client erases its own conversations, under any key of its caches, and those that nobody has for himself.
+    """
+    if slot.cells and client_of(slot.salt) not in ("", client_of(request.salt)):
+        raise Forbidden(f"slot {request.slot} holds a conversation of another client or key")
     tokens = slot.cells
     batch.saved.forget(slot.reusable, slot.salt)
     batch.swapper.empty(slot)
