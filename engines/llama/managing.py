@@ -109,15 +109,17 @@ def _restore(
 ) -> Generator[None, None, tuple[int, int]]:
     """Tokens and bytes read."""
     state, size = yield from background.run(functools.partial(_disk(batch).kept, request.filename, salt))
-    slot = _free(batch, request.slot)  # an answer may have taken it meanwhile
+    _free(batch, request.slot)  # an answer may have taken it meanwhile
     if len(state.tokens) >= batch.context.size:
         text = f"{request.filename} holds {len(state.tokens)} tokens; the context holds {batch.context.size}"
         raise InvalidRequest(f"{text}: raise context in models.toml", param="filename")
-    batch.swapper.evict(slot)
+    # As for any prompt: nobody chooses whose conversation leaves the context.
+    slot = batch.swapper.evict(batch.seats.free(salt))
     if not batch.swapper.restore(slot, state, state.data):
         if batch.busy:
             raise batch.no_room()
         raise InvalidRequest(f"llama.cpp does not take {request.filename} on this device", param="filename")
+    batch.renumber(slot, request.slot)
     return len(state.tokens), size
 
 
