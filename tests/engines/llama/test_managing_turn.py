@@ -132,7 +132,7 @@ def test_a_client_that_restores_chooses_nobody_whose_conversation_leaves(number:
         for _ in range(5):
             asked = SlotRequest("restore", number, "mine", "me")
             restore = manage(batch, asked, (), Background(lambda: 0, lambda: threads))
-            until(lambda: next(restore) is not None)
+            until(lambda restore=restore: next(restore) is not None)  # type: ignore[misc]
             assert batch.slots[number].tokens == prompt(9)
             number = (number + 1) % 4
     assert [talk(batch, prompt(seed), salt=f"you/{seed}") for seed in (1, 2)] == [99, 99]
