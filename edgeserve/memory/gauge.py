@@ -37,8 +37,8 @@ class Gauge:
         self._latest: Judgement | None = None
 
     def latest(self) -> Judgement:
-        """The latest reading, judged once: every request asks for it."""
-        readings, last = self._probe.latest(), self._latest
+        """The latest reading, judged once: every request asks for it, and steps of answers. Never waits for another."""
+        readings, last = self._probe.known(), self._latest
         if last is None or last.readings is not readings:
             last = self._latest = self.judge(readings)
         return last

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.background import Background
 from edgeserve.engines.llama.cache import Disk, SavedState
+from edgeserve.engines.llama.state_index import client_of
 from edgeserve.errors import Busy, EngineFailure, Forbidden, InvalidRequest, NotSupported
 from edgeserve.messages import SlotEvent, SlotRequest
 
@@ -28,7 +29,7 @@ def manage(
     """
     started = time.perf_counter()
     if request.action == "erase":
-        tokens, size = _erase(batch, _free(batch, request.slot)), 0
+        tokens, size = _erase(batch, _free(batch, request.slot), request), 0
     else:
         yield from _await_turn(batch, background)
         batch.swapper.copying = True
@@ -108,20 +109,27 @@ def _restore(
 ) -> Generator[None, None, tuple[int, int]]:
     """Tokens and bytes read."""
     state, size = yield from background.run(functools.partial(_disk(batch).kept, request.filename, salt))
-    slot = _free(batch, request.slot)  # an answer may have taken it meanwhile
+    _free(batch, request.slot)  # an answer may have taken it meanwhile
     if len(state.tokens) >= batch.context.size:
         text = f"{request.filename} holds {len(state.tokens)} tokens; the context holds {batch.context.size}"
         raise InvalidRequest(f"{text}: raise context in models.toml", param="filename")
-    batch.swapper.evict(slot)
+    # As for any prompt: nobody chooses whose conversation leaves the context.
+    slot = batch.swapper.evict(batch.seats.free(salt))
     if not batch.swapper.restore(slot, state, state.data):
         if batch.busy:
             raise batch.no_room()
         raise InvalidRequest(f"llama.cpp does not take {request.filename} on this device", param="filename")
+    batch.renumber(slot, request.slot)
     return len(state.tokens), size
 
 
-def _erase(batch: Batch, slot: Slot) -> int:
-    """Tokens forgotten. States that the server has saved of the conversation go as well."""
+def _erase(batch: Batch, slot: Slot, request: SlotRequest) -> int:
+    """Tokens forgotten. States that the server has saved of the conversation go as well.
+
+    A client erases its own conversations, under any key of its caches, and those that nobody has for himself.
+    """
+    if slot.cells and client_of(slot.salt) not in ("", client_of(request.salt)):
+        raise Forbidden(f"slot {request.slot} holds a conversation of another client or key")
     tokens = slot.cells
     batch.saved.forget(slot.reusable, slot.salt)
     batch.swapper.empty(slot)

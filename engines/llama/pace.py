@@ -38,8 +38,7 @@ class Pace:
             for size, last in list(self._noted.items()):
                 if last <= self._calls - STALE and size != self._sizes[0]:
                     del self._noted[size], self._seen[size], self._costs[size]
-        if len(self._sizes) != len(self._costs):
-            self._sizes = sorted(self._costs)
+        self._sizes = sorted(self._costs)
 
     @property
     def reach(self) -> int:

@@ -20,10 +20,10 @@ def test_the_latest_reading_is_judged_once() -> None:
     world = World(1000)
     one, other = readings(1000 * MB), readings(1000 * MB)
     gauge = Gauge(Accounts(POLICY), world.probe)
-    world.probe.latest = lambda: one
+    world.probe.known = lambda: one
     first = gauge.latest()
     assert gauge.latest() is first
-    world.probe.latest = lambda: other
+    world.probe.known = lambda: other
     assert gauge.latest() is not first
 
 

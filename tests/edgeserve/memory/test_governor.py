@@ -71,8 +71,12 @@ def test_a_simulated_machine_reaches_the_budget() -> None:
     assert 0 < int(str(stats["budget_usable_mb"])) <= 384, "a quarter is the system's"
 
 
-def test_a_request_of_a_hot_engine_reads_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reading of the system takes twenty times as long as a reservation."""
+@pytest.mark.parametrize("interval", [1.0, 0.0], ids=["a reading of this second", "an old reading"])
+def test_a_request_of_a_hot_engine_reads_no_memory(interval: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reading of the system takes twenty times as long as a reservation.
+
+    It waits for the kernel while a new worker maps its model on a full box: then the steps of all answers did, too.
+    """
     governor = make_governor(MemoryPolicy())
     gates = [make_gate(job, governor) for job in JOBS]
     for gate in gates:
@@ -85,8 +89,12 @@ def test_a_request_of_a_hot_engine_reads_no_memory(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(governor.probe, "read_quick", read)
     monkeypatch.setattr(governor.probe, "read", read)
+    governor.probe.interval = interval
     governor.release(governor.reserve(gates[0]))
     governor.check()
+    assert governor.judgement().readings is governor.probe.known()
+    assert governor.health()["used_percent"] == round(governor.judgement().percent, 1)
+    assert governor.room(gates[0].spec) > 0
 
 
 def test_an_engine_that_the_system_killed_is_expected_to_be_larger() -> None:

@@ -59,7 +59,7 @@ def test_an_old_reading_alone_stops_no_answer() -> None:
     world = world_at(95, FakeResident("llm", 0, 10))
     old = world.probe.read()
     world.probe.base = 100 * MB
-    world.probe.latest = lambda: old
+    world.probe.known = lambda: old
     world.governor.check()
     assert world.governor.fragmentation()["num_alloc_retries"] == 0
 

@@ -96,7 +96,7 @@ def test_a_file_that_two_models_map_is_shown_once() -> None:
 def test_a_sample_reads_no_memory_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(1000, FakeResident("llm", 100, 20))
     last = world.probe.read()
-    world.probe.latest = lambda: last
+    world.probe.known = lambda: last
     monkeypatch.setattr(world.residents["llm"], "footprint", lambda: pytest.fail("an engine is asked"))
     before = world.probe.reads
     sampled(world)

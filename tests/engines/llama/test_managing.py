@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -43,7 +44,10 @@ def shared_engine(engines: Callable[..., LlamaChat]) -> LlamaChat:
 def engine(shared_engine: LlamaChat) -> LlamaChat:
     """With four empty slots, and no saved states."""
     for slot in range(4):
-        do(shared_engine, "erase", slot)
+        for salt in ("", "me", "you", "them"):
+            with contextlib.suppress(Forbidden):
+                do(shared_engine, "erase", slot, salt=salt)
+    assert held(shared_engine) == [0] * 4
     return shared_engine
 
 
@@ -70,14 +74,31 @@ def test_a_conversation_goes_on_in_another_slot(engine: LlamaChat) -> None:
     slot = held(engine).index(tokens)
     saved = do(engine, "save", slot, salt="me")
     assert (saved.tokens, saved.size > 100_000) == (tokens, True)
-    assert do(engine, "erase", slot).tokens == tokens
+    assert do(engine, "erase", slot, salt="me").tokens == tokens
     assert held(engine) == [0] * 4
     assert say(engine, "me") == 0, "an erased conversation is forgotten everywhere"
     for number in range(4):
-        do(engine, "erase", number)
+        do(engine, "erase", number, salt="me")
     assert do(engine, "restore", 3, salt="me").tokens == tokens
     assert held(engine) == [0, 0, 0, tokens]
     assert say(engine, "me") > 60
+
+
+def test_a_client_erases_no_conversation_of_another(engine: LlamaChat) -> None:
+    """Any client could cost all others what the server knew of their conversations, in memory and on disk."""
+    assert say(engine, "me/1") == 0
+    [number] = [at for at, tokens in enumerate(held(engine)) if tokens]
+    for stranger in ("you/1", "you", "", "/1"):
+        with pytest.raises(Forbidden, match=f"slot {number} holds a conversation of another client or key"):
+            do(engine, "erase", number, salt=stranger)
+    assert say(engine, "me/1") > 60
+    assert do(engine, "erase", number, salt="me/2").tokens > 60, "its own, by any key of its caches"
+    assert say(engine, "me/1") == 0
+    [number] = [at for at, tokens in enumerate(held(engine)) if tokens]
+    do(engine, "erase", number, salt="me")
+    assert say(engine) == 0
+    [number] = [at for at, tokens in enumerate(held(engine)) if tokens]
+    assert do(engine, "erase", number, salt="you/1").tokens > 60, "without a key or a name it is everybody's"
 
 
 def pinned(number: int, salt: str = "", story: str = STORY) -> ChatRequest:

@@ -118,6 +118,26 @@ def test_a_save_that_waits_lets_the_loop_go_on_though_the_disk_is_idle() -> None
     assert set(disk.kept_states) == {"a", "b"}
 
 
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+def test_a_client_that_restores_chooses_nobody_whose_conversation_leaves(number: int) -> None:
+    """It named the slots of all others, one after the other, and what they held was read again."""
+    disk: Any = SlowDisk()
+    disk.go.set()
+    disk.kept_states["mine"] = SavedState(tuple(prompt(9)), bytearray(prompt(9)), "me")
+    batch, context = batch_of(slots=4, limit=0, disk=disk)
+    context.model = SimpleNamespace(adapters=SimpleNamespace(salted=lambda salt, active: salt))  # type: ignore[attr-defined]
+    for seed in (1, 2):
+        talk(batch, prompt(seed), salt=f"you/{seed}")
+    with ThreadPoolExecutor(1) as threads:
+        for _ in range(5):
+            asked = SlotRequest("restore", number, "mine", "me")
+            restore = manage(batch, asked, (), Background(lambda: 0, lambda: threads))
+            until(lambda restore=restore: next(restore) is not None)  # type: ignore[misc]
+            assert batch.slots[number].tokens == prompt(9)
+            number = (number + 1) % 4
+    assert [talk(batch, prompt(seed), salt=f"you/{seed}") for seed in (1, 2)] == [99, 99]
+
+
 def test_a_save_waits_for_the_time_that_answers_have_of_their_own() -> None:
     disk: Any = SlowDisk()
     disk.go.set()

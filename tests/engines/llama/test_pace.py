@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from support.examples import examples
 
 from edgeserve.engines.llama.pace import FIRST_SLOPE, KEPT, STALE, Pace
 
@@ -59,3 +62,27 @@ def test_a_size_that_no_call_had_for_long_is_forgotten_but_never_the_smallest() 
         pace.note(2, 1.1)
     assert pace.reach == 4
     assert pace.cost(1) == 1.0
+
+
+@examples(100)
+@given(some.lists(some.tuples(some.sampled_from([1, 2, STALE - 2, STALE - 1, STALE]), some.integers(2, 9)), max_size=6))
+def test_every_size_has_a_cost_whatever_calls_came(runs: list[tuple[int, int]]) -> None:
+    """A size that came as another was forgotten ended the engine, and with it the answers of all clients."""
+    pace = pace_of(n1=1.0)
+    for plain, size in runs:
+        for _ in range(plain):
+            pace.note(1, 1.0)
+        pace.note(size, 2.0)
+        assert all(pace.cost(one) > 0 for one in range(1, 12))
+        assert pace.reach >= 2 * size
+
+
+@pytest.mark.parametrize("late", [3, 5, 9])
+def test_a_size_that_comes_as_another_is_forgotten_takes_its_place(late: int) -> None:
+    pace = pace_of(n1=1.0, n7=2.0)
+    for _ in range(2 * STALE - 3):
+        pace.note(1, 1.0)
+    pace.note(late, 1.5)
+    assert pace.cost(late) == 1.5
+    assert pace.cost(8) > 0
+    assert pace.reach == 2 * late
