@@ -66,7 +66,6 @@ class Makers:
             "sessions": self._sessions,
             "places": self._places,
             "listeners": self._listeners,
-            "sound_turns": self._sound_turns,
             "first_sounds": self._first_sounds,
             "responses": self._responses,
             "pulls": self._pulls,
@@ -96,11 +95,6 @@ class Makers:
         from edgeserve.api.places import Places
 
         return Places(LISTENERS, "streams of the memory feed", "close one and try again")
-
-    def _sound_turns(self) -> Any:
-        from edgeserve.talk.pace import Turns
-
-        return Turns()
 
     def _first_sounds(self) -> Any:
         from edgeserve.talk.first_sounds import FirstSounds

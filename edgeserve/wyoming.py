@@ -49,7 +49,7 @@ class WyomingPort:
 
     def __init__(self, listener: socket.socket, state: State, idle_seconds: float) -> None:
         self._listener = listener
-        self._services = Services(state.pool, state.sessions, state.limits, Memory(), state.sound_turns)
+        self._services = Services(state.pool, state.sessions, state.limits, Memory())
         self._idle_seconds = idle_seconds
         self._announcement = Announcement(*listener.getsockname()[:2])
 

@@ -14,6 +14,7 @@ from edgeserve.dataclass import dataclass
 from edgeserve.errors import Busy, NotFound, TooLarge
 from edgeserve.live.agreement import Agreement
 from edgeserve.live.ear import Ear, Options
+from edgeserve.live.pace import Pace, Turns
 from edgeserve.live.window import (
     LEAD_SECONDS,
     MAX_PUSH_BYTES,
@@ -39,7 +40,7 @@ PAUSE_SECONDS = 0.8
 SENTENCE_SECONDS, ANYWHERE_SECONDS, LONGEST_SECONDS = 8.0, 15.0, MAX_SECONDS - MAX_PUSH_SECONDS
 """Seconds of a window beyond which it is cut behind a confirmed sentence, behind a confirmed word, and anywhere."""
 PIECE_BYTES = INPUT_SAMPLE_RATE // 10 * SAMPLE_BYTES
-"""Bytes of a push between two turns of other tasks: 0.4 ms of work, since 100 pushes may be under way."""
+"""Bytes of a push between two turns of other tasks: 0.4 ms of work."""
 PROMPT_CHARS = 200
 PATIENCE_SECONDS = 10.0
 """Seconds for which a push waits for room. An unread WebSocket answers no pings and is cut after 20 s."""
@@ -68,11 +69,18 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 class Session:
     """One session. One event loop uses the object, and calls ``on_news`` there when ``step`` may have news.
 
-    ``speakers`` counts the sessions that share the ear's time now.
+    ``speakers`` counts the sessions that share the ear's time now. ``turns``: those of all sessions at work on their
+    sound.
     """
 
     def __init__(
-        self, name: str, ear: Ear, options: Options, max_seconds: float, speakers: Callable[[], int] = lambda: 1
+        self,
+        name: str,
+        ear: Ear,
+        options: Options,
+        max_seconds: float,
+        speakers: Callable[[], int] = lambda: 1,
+        turns: Turns | None = None,
     ) -> None:
         self.name = name
         self.options = options
@@ -91,7 +99,8 @@ class Session:
         self._told = self._settled = 0
         self._ended = False
         self._task: asyncio.Task[None] | None = None
-        self._hearing, self._taking = asyncio.Lock(), asyncio.Lock()
+        self._pace = Pace(turns or Turns())
+        self._hearing, self._checking, self._taking = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
 
     @property
     def duration(self) -> float:
@@ -115,9 +124,10 @@ class Session:
         Raises the error of listening, too. The data has not been taken in then.
         """
         check(data)
-        for piece in _pieces(data):
-            check_samples(piece)
-            await asyncio.sleep(0)
+        async with self._checking:
+            for piece in _pieces(data):
+                async with self._pace.piece():
+                    check_samples(piece)
         if self.duration + len(data) / MAX_PUSH_BYTES * MAX_PUSH_SECONDS > self._max_seconds:
             text = f"the session is {self.duration:.0f} s long; the limit is {self._max_seconds:.0f} s"
             raise TooLarge(f"{text}: flush it and start another, or raise max_audio_seconds in models.toml")
@@ -136,8 +146,8 @@ class Session:
     async def _take(self, data: bytes) -> None:
         """Append the sound in pieces of a few milliseconds' work. Raises NotFound if the session ends meanwhile."""
         for piece in _pieces(data):
-            self._window.append(piece)
-            await asyncio.sleep(0)
+            async with self._pace.piece():
+                self._window.append(piece)
             if self.closed:
                 raise NotFound("the session has ended")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import sys
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from edgeserve.system.confinement import confine
 
 Work = Callable[[Channel, Frame], Any]
 STATM = "/proc/self/statm"
+NICE = 10
+"""Steps by which engines, and the answers of the server, go before these processes: one client may start many."""
 XCPU_GAP = 1
 """Seconds between SIGXCPU, which means processor time, and SIGKILL, which could have another reason."""
 
@@ -47,9 +50,13 @@ def answer(sock: socket.socket, arguments: dict[str, Any], work: Work) -> None:
 
 
 def limit(memory: int, cpu: int | None) -> None:
-    """Bound the addresses and the processor time of this process, and give up all rights that it does not need."""
+    """Bound the addresses and the processor time of this process, and give up all rights that it does not need.
+
+    It lets other processes go first.
+    """
     import resource
 
+    os.nice(NICE)
     if cpu is not None:
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + XCPU_GAP))
     if sys.platform == "linux":

@@ -7,6 +7,7 @@ import asyncio
 from support.sound import SECOND
 
 from edgeserve.live.ear import Options, Question
+from edgeserve.live.pace import Turns
 from edgeserve.live.session import Session
 from edgeserve.live.turns import Urgent
 from edgeserve.messages import TranscribeRequest, Word
@@ -62,8 +63,10 @@ def name(sound: bytes) -> str:
     return f"w{max(memoryview(sound[: len(sound) // 4 * 4]).cast('f')):.2f}"
 
 
-def session(ear: FakeEar, options: Options | None = None, max_seconds: float = 7200) -> Session:
-    return Session("one", ear, options or Options(), max_seconds)  # type: ignore[arg-type]
+def session(
+    ear: FakeEar, options: Options | None = None, max_seconds: float = 7200, turns: Turns | None = None
+) -> Session:
+    return Session("one", ear, options or Options(), max_seconds, turns=turns)  # type: ignore[arg-type]
 
 
 async def quiet(one: Session) -> None:

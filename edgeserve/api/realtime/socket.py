@@ -24,7 +24,7 @@ from edgeserve.api.realtime.refusal import words
 from edgeserve.api.realtime.session import Session
 from edgeserve.api.realtime.tasks import Tasks
 from edgeserve.errors import EdgeserveError
-from edgeserve.talk.pace import Pace
+from edgeserve.live.pace import Pace
 from edgeserve.talk.recorded import SECOND
 
 log = logging.getLogger("edgeserve.realtime")
@@ -72,7 +72,7 @@ async def _serve(socket: WebSocket, state: State, place: Place) -> None:
     engines = Engines(state.pool, Pictures(state), state.first_sounds, state.sessions, cache_salt.salt(socket, ""))
     engines.check(config)
     session = Session(config, limits, engines.check, detects=engines.detects)
-    await Talk(socket, session, engines, place, Pace(state.sound_turns)).run()
+    await Talk(socket, session, engines, place, Pace(state.sessions.turns)).run()
 
 
 class Talk:

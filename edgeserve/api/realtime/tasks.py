@@ -16,10 +16,10 @@ from edgeserve.api.realtime.response import Response
 from edgeserve.api.realtime.session import Session
 from edgeserve.api.realtime.work import Answer, Detect, Draft, Overhear, Settle, Stop, Undraft, Warm, Work
 from edgeserve.errors import EdgeserveError
+from edgeserve.live.pace import Pace
 from edgeserve.messages import FinishEvent
 from edgeserve.talk.forms import Form, Incoming
 from edgeserve.talk.overhearing import Overhearing
-from edgeserve.talk.pace import Pace
 from edgeserve.talk.recorded import SECOND
 
 log = logging.getLogger("edgeserve.realtime")

@@ -11,8 +11,8 @@ from edgeserve.api.wyoming.sound import Incoming
 from edgeserve.clients import Client
 from edgeserve.errors import InvalidRequest
 from edgeserve.live.ear import Options
+from edgeserve.live.pace import Pace
 from edgeserve.live.session import Step
-from edgeserve.talk.pace import Pace
 
 PATIENCE_SECONDS = 600.0
 """Time for which sound waits for an engine that is behind. Its connection reads no more meanwhile."""
@@ -35,7 +35,7 @@ class Hearing:
 
     def __init__(self, services: Services, send: Send, client: Client, wanted: Options, form: SoundForm) -> None:
         """Raises InvalidRequest for a form that is not understood, and Busy where too many people speak."""
-        self._incoming, self._pace = Incoming(form), Pace(services.sound_turns)
+        self._incoming, self._pace = Incoming(form), Pace(services.sessions.turns)
         self._sessions = services.sessions
         self._send, self._client = send, client
         self._language = wanted.language

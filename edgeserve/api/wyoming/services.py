@@ -10,7 +10,6 @@ from edgeserve.api.wyoming.memory import Memory
 from edgeserve.dataclass import dataclass
 from edgeserve.live.sessions import Sessions
 from edgeserve.residency.pool import Pool
-from edgeserve.talk.pace import Turns
 
 Send = Callable[[Event], Awaitable[None]]
 """Sends an event, and waits while the client does not read."""
@@ -18,10 +17,9 @@ Send = Callable[[Event], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """``memory``: the turns of conversations. ``sound_turns``: those of all sessions at work on their sound."""
+    """``memory``: the turns of conversations."""
 
     pool: Pool
     sessions: Sessions
     limits: Limits
     memory: Memory
-    sound_turns: Turns

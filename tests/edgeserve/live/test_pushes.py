@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from support.sound import SECOND, speech
 from support.turns import most_in_a_turn
 
 from edgeserve.errors import Busy, NotFound
+from edgeserve.live import pace
 from edgeserve.live.session import PIECE_BYTES
 from edgeserve.live.window import Window, check_samples
 
@@ -86,6 +88,53 @@ def test_a_large_push_leaves_the_event_loop_to_others(monkeypatch: pytest.Monkey
 
     asyncio.run(run())
     assert sum(worked_on) == 2 * 10 * SECOND
+
+
+@pytest.mark.parametrize("sessions", [1, 3])
+def test_many_pushes_take_the_event_loop_no_longer_than_one(monkeypatch: pytest.MonkeyPatch, sessions: int) -> None:
+    """Forty of one client made everybody's tokens wait four times as long."""
+    worked_on = [0]
+
+    def noted(work: Callable[..., None]) -> Callable[..., None]:
+        def note(*given: Any) -> None:
+            worked_on[0] += len(given[-1])
+            work(*given)
+
+        return note
+
+    monkeypatch.setattr("edgeserve.live.session.check_samples", noted(check_samples))
+    monkeypatch.setattr(Window, "append", noted(Window.append))
+
+    async def run() -> None:
+        turns = pace.Turns()
+        made = [session(FakeEar(), turns=turns) for _ in range(sessions)]
+        pushes = asyncio.gather(*(one.push(bytes(SECOND // 2)) for one in made for _ in range(20)))
+
+        async def all_pushed() -> None:
+            await pushes
+
+        assert await most_in_a_turn(all_pushed(), lambda: worked_on[0]) <= PIECE_BYTES
+        assert sum(one.duration for one in made) == sessions * 10
+
+    asyncio.run(run())
+
+
+def test_a_session_pauses_behind_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may send silence as fast as it likes: half of the event loop's time stays with others."""
+    now, slept = [0.0], [0.0]
+
+    async def sleep(seconds: float) -> None:
+        slept[0] += seconds
+        await asyncio.sleep(0)
+
+    def work(data: bytes) -> None:
+        now[0] += 0.001
+
+    monkeypatch.setattr(pace, "asyncio", SimpleNamespace(Lock=asyncio.Lock, sleep=sleep))
+    monkeypatch.setattr("edgeserve.live.session.check_samples", work)
+    asyncio.run(session(FakeEar(), turns=pace.Turns(lambda: now[0])).push(bytes(10 * SECOND)))
+    assert now[0] == pytest.approx(0.1)
+    assert slept[0] == pytest.approx(now[0], abs=pace.LEAST_PAUSE)
 
 
 def test_pushes_at_once_are_not_mixed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import socket
 import sys
@@ -20,14 +21,14 @@ from edgeserve.units import MB
 
 
 def told(sock: socket.socket, arguments: dict[str, Any]) -> None:
-    """Entry: the addresses in use before ``limit``, the limits that it sets, and whether it takes rights."""
+    """Entry: addresses in use before ``limit``, the limits that it sets, whether it takes rights, and its priority."""
     with open(bounded.STATM, encoding="ascii") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     bounded.limit(arguments["memory"], arguments["cpu"])
     names = ("AS", "CPU", "CORE")
     limits = {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in names}
     refused = {"landlock": _refused(lambda: open("/etc/passwd").close()), "seccomp": _refused(socket.socket)}
-    sock.sendall(json.dumps([used, limits, refused]).encode())
+    sock.sendall(json.dumps([used, limits, refused, os.getpriority(os.PRIO_PROCESS, 0)]).encode())
 
 
 def _refused(act: Callable[[], object]) -> bool:
@@ -44,13 +45,14 @@ def test_the_bounds_are_those_that_were_asked_for() -> None:
     launcher = make_launcher([__name__])
     try:
         with launcher.launch(f"{__name__}:told", {"memory": 64 * MB, "cpu": 3}, "test") as child:
-            used, limits, refused = json.loads(first(child))
+            used, limits, refused, priority = json.loads(first(child))
     finally:
         launcher.stop()
     assert 64 * MB <= limits["AS"][0] - used < 65 * MB
     assert limits["AS"][0] == limits["AS"][1]
     assert limits["CPU"] == [3, 4]
     assert limits["CORE"] == [1, 1]
+    assert priority == min(19, os.getpriority(os.PRIO_PROCESS, 0) + bounded.NICE), "engines do not go first"
     on = {layer: words.startswith("on") for layer, words in confinement.available().items()}
     assert refused == {"landlock": on["landlock"], "seccomp": on["seccomp"]}
 

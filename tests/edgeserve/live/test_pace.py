@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgeserve.talk import pace
-from edgeserve.talk.pace import LEAST_PAUSE, Pace, Turns
+from edgeserve.live import pace
+from edgeserve.live.pace import LEAST_PAUSE, Pace, Turns
 
 
 class Work:

@@ -45,8 +45,9 @@ class Pace:
                 started = turns.clock()
                 yield
                 self._debt += (turns.clock() - started) * (2 * turns.working - 1)
-            pause = self._debt if self._debt >= LEAST_PAUSE else 0.0
-            self._debt -= pause
-            await asyncio.sleep(pause)
+                await asyncio.sleep(0)  # other tasks have their turn before the next session has
+            if self._debt >= LEAST_PAUSE:
+                pause, self._debt = self._debt, 0.0
+                await asyncio.sleep(pause)
         finally:
             turns.working -= 1
