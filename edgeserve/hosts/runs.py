@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator
 
 from edgeserve.dataclass import dataclass
-from edgeserve.messages import DiarizeRequest, EmbedRequest, Event, RerankRequest, SpeakRequest
+from edgeserve.messages import DiarizeRequest, EmbedRequest, Event, RerankRequest, SpeakRequest, TranscribeRequest
 from edgeserve.residency import wakes
 from edgeserve.residency.work import Admitted, Work
 
@@ -20,9 +20,9 @@ CHECK_EVERY = 16
 """Events between two checks of the memory pressure."""
 
 LISTS = (EmbedRequest, RerankRequest)
-ALONE = (*LISTS, SpeakRequest, DiarizeRequest)
+ALONE = (*LISTS, SpeakRequest, DiarizeRequest, TranscribeRequest)
 """Requests whose answers may take an hour. They give others their turn behind each text. Where there is one slot, they
-do so behind each piece of sound."""
+do so behind each piece or window of sound."""
 MOST_BESIDE = 8
 """Answers of an engine beyond its slots, beside such answers."""
 

@@ -12,11 +12,11 @@ from support.gates import Clock, Mailbox, fake_spec
 from edgeserve.clients import Client
 from edgeserve.engine import Cancel
 from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
-from edgeserve.engines.fake.engine import FakeTextToSpeech
+from edgeserve.engines.fake.engine import FakeSpeechToText, FakeTextToSpeech
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.hosts.loop import BatchLoop, Loop, SerialLoop
 from edgeserve.hosts.runs import MOST_BESIDE, Runs
-from edgeserve.messages import AudioEvent, EmbedRequest, SpeakRequest, TokenEvent
+from edgeserve.messages import AudioEvent, EmbedRequest, Pcm, SpeakRequest, TokenEvent, TranscribeRequest
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import Admitted
 
@@ -105,14 +105,42 @@ def test_beside_texts_to_embed_a_newcomer_may_begin() -> None:
     assert not loop.spare
 
 
-def test_beside_speech_a_newcomer_may_begin_where_there_is_one_slot() -> None:
-    for slots in (1, 2):
-        loop = serial(hot(FakeTextToSpeech(fake_spec("tts", slots=slots))))
-        for number in range(slots):
-            work = Mailbox().work(SpeakRequest("One. Two."))
-            work.place = Place(Client(address=f"192.0.2.{number}"))
-            loop.begin(Admitted(work, 0.0))
-        assert (loop.free, loop.spare) == (False, slots == 1)
+class TwoSlots(FakeSpeechToText):
+    slots = 2
+
+
+SOUND = TranscribeRequest(Pcm(bytes(4 * 64_000)))
+LONG: dict[str, tuple[Any, Any]] = {
+    "speech": (FakeTextToSpeech(fake_spec("tts")), SpeakRequest("One. Two.")),
+    "speech, two slots": (FakeTextToSpeech(fake_spec("tts", slots=2)), SpeakRequest("One. Two.")),
+    "transcription": (FakeSpeechToText(fake_spec("asr")), SOUND),
+    "transcription, two slots": (TwoSlots(fake_spec("asr")), SOUND),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_beside_long_sound_a_newcomer_may_begin_where_there_is_one_slot(name: str) -> None:
+    """Whisper on MLX has one slot: a recording of two hours would else keep everybody out until its end."""
+    engine, request = LONG[name]
+    loop = serial(hot(engine))
+    for number in range(loop.slots):
+        work = Mailbox().work(request)
+        work.place = Place(Client(address=f"192.0.2.{number}"))
+        loop.begin(Admitted(work, 0.0))
+    assert (loop.free, loop.spare) == (False, loop.slots == 1)
+
+
+def test_a_short_recording_ends_before_a_long_one_of_another_client() -> None:
+    loop = serial(hot(FakeSpeechToText(fake_spec("asr"))))
+    boxes = [Mailbox(), Mailbox()]
+    for number, (box, seconds) in enumerate(zip(boxes, (600, 3), strict=True)):
+        work = box.work(TranscribeRequest(Pcm(b"\1" * (64_000 * seconds))))
+        work.place = Place(Client(address=f"192.0.2.{number}"))
+        assert loop.spare
+        loop.begin(Admitted(work, 0.0))
+    while len(loop.runs) == 2:
+        loop.turn()
+    assert (boxes[1].items.qsize(), boxes[0].items.qsize() < 10) == (4, True)
 
 
 def test_a_batch_loop_keeps_the_slot_of_a_paused_answer() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import weakref
@@ -131,6 +132,19 @@ def test_times_go_on_from_window_to_window(engine: MlxSpeechToText) -> None:
     assert 29 < second.start <= 30
     assert second.end == pytest.approx(second.start + 2)
     assert first.tokens == second.tokens == SAID[:-1]
+
+
+@needs_mlx
+def test_transcriptions_that_take_turns_hear_the_same_as_alone(engine: MlxSpeechToText) -> None:
+    """Another client begins beside a long recording: a window each."""
+    sounds = [noise(62), noise(3)]
+    alone = [transcribe(engine, sound, language="en") for sound in sounds]
+    wanted = [TranscribeRequest(Pcm(sound.tobytes()), language="en") for sound in sounds]
+    together: list[list[Any]] = [[], []]
+    for turn in itertools.zip_longest(*(engine.transcribe(one, threading.Event()) for one in wanted)):
+        for heard, event in zip(together, turn, strict=True):
+            heard += [] if event is None else [event]
+    assert together == alone
 
 
 @needs_mlx
