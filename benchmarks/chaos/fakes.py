@@ -1,8 +1,9 @@
 """The form without models: a server program on fake engines in worker processes.
 
-    python -m benchmarks.chaos.fakes FOLDER PORT
+    python -m benchmarks.chaos.fakes FOLDER HANG PORT
 
-Every engine has a model file in FOLDER, which it maps as runtimes map weights.
+Every engine has a model file in FOLDER, which it maps as runtimes map weights. HANG: seconds without a sign of life
+after which a worker is killed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from pathlib import Path
 from benchmarks.chaos import asks
 from benchmarks.chaos.house import Form
 from benchmarks.chaos.live import Sound
+
+from edgeserve.hosts import link, watch
 
 ENGINES = {
     "llm": "edgeserve.engines.fake.chat:FakePreparingChat",
@@ -33,7 +36,7 @@ LIMIT = 90.0
 RESTLESS = {"warm_after": 1.0, "idle_timeout": 2.0, "check_interval": 0.25}
 
 
-def prepare(folder: Path) -> Form:
+def prepare(folder: Path, hang: float = watch.HANG) -> Form:
     """Write the models; returns the form."""
     from benchmarks.mmproj import picture
 
@@ -44,7 +47,7 @@ def prepare(folder: Path) -> Form:
         files[job] = folder / f"{job}.model"
         files[job].write_bytes(MARK + bytes(FILE_BYTES) + MARK)
     pieces = [struct.pack("<f", 0.25) * 16_000] * LIVE_SECONDS
-    command = (sys.executable, "-m", "benchmarks.chaos.clock", "benchmarks.chaos.fakes", str(folder))
+    command = (sys.executable, "-m", "benchmarks.chaos.clock", "benchmarks.chaos.fakes", str(folder), str(hang))
     return Form(
         name="engines without models",
         command=command,
@@ -91,4 +94,5 @@ def serve(folder: Path, port: int, options: Mapping[str, object] = OPTIONS) -> N
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), int(sys.argv[2]))
+    link.HANG = float(sys.argv[2])
+    serve(Path(sys.argv[1]), int(sys.argv[3]))

@@ -22,6 +22,8 @@ from edgeserve.memory.history import StepRecord
 LEGAL = {"open": (Rung.WARM, Rung.HOT), "heat": (Rung.HOT,), "park": (Rung.COLD, Rung.WARM), "close": (Rung.COLD,)}
 """The rungs on which an engine may stand after each step."""
 RUNS = ("chat", "transcribe", "speak")
+OVER = object()
+"""Stands for the end of a run."""
 
 
 def seeded() -> random.Random:
@@ -89,8 +91,8 @@ class Witness:
         with contextlib.closing(cast(Generator[Any, None, None], events)):
             while True:
                 with self._alone(what):
-                    event = next(events, None)
-                if event is None:
+                    event = next(events, OVER)  # None is a turn for others
+                if event is OVER:
                     return
                 yield event
 

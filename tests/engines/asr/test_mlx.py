@@ -1,4 +1,4 @@
-"""Whisper on MLX: through the contract on a small model that says a script, and against the engine on ONNX Runtime."""
+"""Whisper on MLX through the contract, on a small model that says a script; ``test_mlx_models.py`` has a real one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +14,18 @@ import numpy
 import pytest
 from support import tiny_whisper
 from support.contract import SpeechToTextContract
-from support.mlx import SLOW, needs_mlx
-from support.speech import SENTENCES, spoken
+from support.mlx import needs_mlx
 from support.transcripts import CancelAfter, transcribe
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.engines.asr.mlx import MlxSpeechToText
-from edgeserve.engines.asr.onnx import OnnxSpeechToText
 from edgeserve.errors import EngineFailure, InvalidRequest
-from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd
+from edgeserve.messages import Pcm, TranscribeRequest, TranscriptEnd
 from edgeserve.models.convert import whisper_mlx as conversion
 
 pytestmark = pytest.mark.slow
 
-Pulled = Callable[[str], Mapping[str, Path]]
 RATE = 16_000
-PLAIN = {"quantization": "none", "vad": False}
-"""Whisper on ONNX Runtime as MLX has it: in floats, listening to all."""
-
-needs_models = pytest.mark.models
 
 
 def spec_of(files: Mapping[str, Path], **settings: Any) -> ModelSpec:
@@ -79,34 +72,6 @@ class TestMlxWhisper(SpeechToTextContract):
         engine.heat()
         super().test_silence_has_no_words(engine)
         engine.close()
-
-
-@needs_mlx
-@needs_models
-@SLOW
-def test_text_and_words_are_those_of_the_engine_on_onnx_runtime(pulled: Pulled) -> None:
-    samples = spoken(SENTENCES[3])
-    answers = []
-    for engine in (
-        OnnxSpeechToText(ModelSpec("asr", "", "", pulled("whisper-tiny.en"), threads=2, options=PLAIN)),
-        MlxSpeechToText(spec_of(pulled("whisper-tiny.en-mlx"))),
-    ):
-        engine.heat()
-        answers.append(transcribe(engine, samples, word_timestamps=True))
-        engine.close()
-    (*theirs, their_end), (*ours, our_end) = answers
-    assert our_end == their_end
-    assert [one.text for one in ours] == [one.text for one in theirs]
-    assert [one.tokens for one in ours] == [one.tokens for one in theirs]
-    assert [one.avg_logprob for one in ours] == pytest.approx([one.avg_logprob for one in theirs], abs=0.02)
-    words = [(one, other) for left, right in zip(ours, theirs, strict=True) for one, other in _pairs(left, right)]
-    assert len(words) == len(SENTENCES[3].split())
-    assert all(abs(one.start - other.start) <= 0.3 for one, other in words)
-
-
-def _pairs(left: SegmentEvent, right: SegmentEvent) -> Iterator[tuple[Any, Any]]:
-    assert [one.text for one in left.words] == [one.text for one in right.words]
-    return zip(left.words, right.words, strict=True)
 
 
 @pytest.fixture(scope="module")

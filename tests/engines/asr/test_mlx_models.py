@@ -1,9 +1,13 @@
-"""Memory that Whisper on MLX takes and returns, in a process set up as the server's is."""
+"""Whisper on MLX with real weights, in a process set up as the server's is: its memory, its text and its words.
+
+One process does for all, since a window takes 15 s of processor time without Metal.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +15,17 @@ import pytest
 from support.measured import told_by
 from support.mlx import SLOW, needs_mlx
 from support.speech import SENTENCES, spoken
+from support.transcripts import transcribe
+
+from edgeserve.engine import ModelSpec
+from edgeserve.engines.asr.onnx import OnnxSpeechToText
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
 MB = 1_000_000
+SENTENCE = SENTENCES[3]
+PLAIN = {"quantization": "none", "vad": False}
+"""Whisper on ONNX Runtime as MLX has it: in floats, listening to all."""
 
 pytestmark = [
     needs_mlx,
@@ -24,7 +35,7 @@ pytestmark = [
 ]
 
 PROGRAM = """
-import json, sys, threading
+import dataclasses, json, sys, threading
 from pathlib import Path
 from edgeserve.engine import ModelSpec
 from edgeserve.system import heap
@@ -35,7 +46,7 @@ from edgeserve.engines.asr.mlx import MlxSpeechToText
 heap.tune()
 files = {role: Path(path) for role, path in json.loads(sys.argv[1]).items()}
 engine = MlxSpeechToText(ModelSpec("asr", "whisper-tiny.en-mlx", "", files))
-request = TranscribeRequest(Pcm(sys.stdin.buffer.read()))
+request = TranscribeRequest(Pcm(sys.stdin.buffer.read()), word_timestamps=True)
 
 def private():
     heap.collect()
@@ -43,11 +54,12 @@ def private():
 
 told = {"before": private(), "estimate": engine.estimate().private, "window": engine.estimate().per_request}
 engine.heat()
+told["hot"] = private()  # before times of words, for which Numba compiles
 import mlx.core as mx
 held = mx.get_active_memory()
 mx.reset_peak_memory()
-list(engine.transcribe(request, threading.Event()))
-told |= {"hot": private(), "peak": mx.get_peak_memory() - held, "footprint": engine.footprint().private}
+told["events"] = [dataclasses.asdict(one) for one in engine.transcribe(request, threading.Event()) if one]
+told |= {"peak": mx.get_peak_memory() - held, "footprint": engine.footprint().private}
 engine.close()
 told["cycles"] = []
 for _ in range(4):
@@ -64,7 +76,7 @@ print(json.dumps(told))
 @pytest.fixture(scope="module")
 def told(pulled: Pulled) -> Any:
     files = json.dumps({role: str(path) for role, path in pulled("whisper-tiny.en-mlx").items()})
-    return told_by(PROGRAM, files, given=spoken(SENTENCES[0]).tobytes())
+    return told_by(PROGRAM, files, given=spoken(SENTENCE).tobytes())
 
 
 def test_the_estimates_hold_before_the_first_load_and_after(told: Any) -> None:
@@ -87,3 +99,24 @@ def test_parking_returns_what_was_taken(told: Any) -> None:
 
 def test_torch_is_not_needed(told: Any) -> None:
     assert not told["torch"]
+
+
+def test_text_and_words_are_those_of_the_engine_on_onnx_runtime(told: Any, pulled: Pulled) -> None:
+    engine = OnnxSpeechToText(ModelSpec("asr", "", "", pulled("whisper-tiny.en"), threads=2, options=PLAIN))
+    engine.heat()
+    events = transcribe(engine, spoken(SENTENCE), word_timestamps=True)
+    engine.close()
+    *theirs, their_end = json.loads(json.dumps([dataclasses.asdict(one) for one in events]))
+    *ours, our_end = told["events"]
+    assert our_end == their_end
+    assert [one["text"] for one in ours] == [one["text"] for one in theirs]
+    assert [one["tokens"] for one in ours] == [one["tokens"] for one in theirs]
+    assert [one["avg_logprob"] for one in ours] == pytest.approx([one["avg_logprob"] for one in theirs], abs=0.02)
+    words = [(one, other) for left, right in zip(ours, theirs, strict=True) for one, other in _pairs(left, right)]
+    assert len(words) == len(SENTENCE.split())
+    assert all(abs(one["start"] - other["start"]) <= 0.3 for one, other in words)
+
+
+def _pairs(left: Any, right: Any) -> Iterator[tuple[Any, Any]]:
+    assert [one["text"] for one in left["words"]] == [one["text"] for one in right["words"]]
+    return zip(left["words"], right["words"], strict=True)
