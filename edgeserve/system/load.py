@@ -82,7 +82,8 @@ def others_between(before: Times, after: Times) -> float | None:
 class Neighbours:
     """The load of others since the last ``read``. One thread at a time.
 
-    ``clock`` in seconds. ``process`` and ``python``: processor seconds of this process, and of its other Python threads.
+    ``clock`` in seconds. ``process`` and ``python``: processor seconds of this process, and of its other Python
+    threads.
     Processes of lower priority (``nice``) give way, so they do not count, unless this process has a lower one itself.
     """
 
