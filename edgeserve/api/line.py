@@ -123,7 +123,7 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
                 error.param = call.names.get(error.param or "", error.param)
             raise
         await lease.release()
-        return _Whole(body, call.renderer.media_type, kept)
+        return Whole(body, call.renderer.media_type, kept)
 
     return endpoint
 
@@ -178,8 +178,8 @@ def _cut(pair: tuple[int, messages.Event]) -> Iterator[tuple[int, messages.Event
         yield pair
 
 
-class _Whole(Response):
-    """A whole answer in parts. Its bytes count until the client has taken them."""
+class Whole(Response):
+    """A whole answer in parts. Its bytes, which ``kept`` counts, count until the client has taken them."""
 
     def __init__(self, parts: Sequence[bytes], media_type: str, kept: Kept) -> None:
         self.status_code = 200

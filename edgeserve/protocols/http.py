@@ -10,12 +10,13 @@ import json
 from typing import Any
 
 import h11
+from starlette.types import Message, Receive, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from edgeserve.api import failures
 from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, RequestTimeout
 from edgeserve.protocols import head
-from edgeserve.protocols.bounded import EARLY_FRAMES, Bounded
+from edgeserve.protocols.bounded import EARLY_FRAMES, WRITE_BYTES, Bounded
 
 BODY_PAUSE_SECONDS = 1.0
 """Seconds without bytes after which a body gives its place to a new connection where places are short."""
@@ -188,9 +189,9 @@ class HttpConnection(Bounded, H11Protocol):
 
     # Endings
 
-    async def _serve(self, app: Any, *request: Any) -> None:
+    async def _serve(self, app: Any, scope: Any, receive: Receive, send: Send) -> None:
         try:
-            await app(*request)
+            await app(scope, receive, functools.partial(_send_in_pieces, send))
         finally:
             self._requests -= 1
             self._give_place()
@@ -233,3 +234,15 @@ class HttpConnection(Bounded, H11Protocol):
         if self.transport.can_write_eof():  # TLS knows no half of a connection
             with contextlib.suppress(OSError):  # it has left meanwhile
                 self.transport.write_eof()
+
+
+async def _send_in_pieces(send: Send, message: Message) -> None:
+    """Send a large body piece by piece. Uvicorn waits for a slow client before each, but takes any size at once."""
+    body = message.get("body", b"")
+    if len(body) <= WRITE_BYTES:
+        await send(message)
+        return
+    last = (len(body) - 1) // WRITE_BYTES * WRITE_BYTES
+    for start in range(0, last, WRITE_BYTES):
+        await send({**message, "body": body[start : start + WRITE_BYTES], "more_body": True})
+    await send({**message, "body": body[last:]})

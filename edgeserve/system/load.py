@@ -31,7 +31,7 @@ PAUSE = 0.5
 class Times:
     """Seconds: when they were read, processor time of all on these cores, and that of the thread that asks.
 
-    ``own`` includes the threads of runtimes in this process.
+    ``own`` includes the threads of runtimes in this process, ``python`` is the time of its other Python threads.
 
     ``running``: other threads of the whole machine that have a core at this moment, or wait for one.
     """
@@ -40,6 +40,7 @@ class Times:
     everyone: float
     own: float
     running: int = 0
+    python: float = 0.0
 
 
 def parse_stat(text: str, wanted: frozenset[int], *, nice: bool, tick: float) -> float | None:
@@ -78,14 +79,11 @@ def others_between(before: Times, after: Times) -> float | None:
     return None if rested and after.running else min(load, after.running)
 
 
-def _without(threads: PythonThreads) -> Callable[[], float]:
-    """Returns the processor seconds of this process without those of its other Python threads."""
-    return lambda: time.process_time() - threads.read()
-
-
 class Neighbours:
-    """The load of others since the last ``read``. One thread at a time. ``clock`` and ``own`` in seconds.
+    """The load of others since the last ``read``. One thread at a time.
 
+    ``clock`` in seconds. ``process`` and ``python``: processor seconds of this process, and of its other Python
+    threads.
     Processes of lower priority (``nice``) give way, so they do not count, unless this process has a lower one itself.
     """
 
@@ -93,11 +91,15 @@ class Neighbours:
         self,
         stat: Path = STAT,
         clock: Callable[[], float] = time.monotonic,
-        own: Callable[[], float] | None = None,
+        process: Callable[[], float] = time.process_time,
+        python: Callable[[], float] | None = None,
     ) -> None:
         self._stat = stat
         self._clock = clock
-        self._own = own or _without(PythonThreads())
+        self._process = process
+        self._python = python or PythonThreads().read
+        self.python = 0.0
+        """Cores' worth of load by Python threads of this process at the last reading."""
         self._last = self._now()
 
     def read(self) -> float | None:
@@ -109,6 +111,7 @@ class Neighbours:
         if last is None or now is None or now.at - last.at < SHORTEST:
             return None
         self._last = now
+        self.python = (now.python - last.python) / (now.at - last.at)
         return others_between(last, now)
 
     def past(self) -> float:
@@ -124,4 +127,7 @@ class Neighbours:
         wanted = frozenset(cores.allowed())
         nice = os.getpriority(os.PRIO_PROCESS, 0) > 0
         busy = parse_stat(text, wanted, nice=nice, tick=1 / os.sysconf("SC_CLK_TCK"))
-        return None if busy is None else Times(self._clock(), busy, self._own(), parse_running(text))
+        if busy is None:
+            return None
+        python = self._python()
+        return Times(self._clock(), busy, self._process() - python, parse_running(text), python)

@@ -12,13 +12,16 @@ import time
 from collections.abc import Callable
 
 from edgeserve.system import cores
-from edgeserve.system.beside import beside
+from edgeserve.system.beside import TAKEN, beside
 from edgeserve.system.load import Neighbours
 
 log = logging.getLogger("edgeserve.llama")
 
 LOOK_EVERY = 0.25
 """Seconds between two readings of the load. After a pause what no longer runs is left out."""
+HOLD = 5.0
+"""Seconds for which a core is left to the server's Python threads after they took it. Requests come in bursts, and each
+burst that finds all threads at work stops an answer until the load is read."""
 
 
 class Threads:
@@ -40,7 +43,7 @@ class Threads:
         self._apply = apply
         self._neighbours = neighbours or Neighbours()
         self._clock = clock
-        self._next = -math.inf
+        self._next = self._held = -math.inf
 
     def look(self) -> None:
         """Take fewer or more threads if the load of the machine has changed. Reads the load four times a second."""
@@ -51,8 +54,11 @@ class Threads:
         others = self._neighbours.read()
         if others is None:
             return
+        if min(others, self._neighbours.python) >= TAKEN:
+            self._held = now + HOLD
+        limits = self.now if now < self._held else self._most
         count = len(cores.allowed())
-        single, batch = (beside(others, old, most, count) for old, most in zip(self.now, self._most, strict=True))
+        single, batch = (beside(others, old, most, count) for old, most in zip(self.now, limits, strict=True))
         if (single, batch) != self.now:
             log.debug("others take %.2f cores: %d threads for a token, %d for prompts", others, single, batch)
             self.now = (single, batch)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from edgeserve.api.auth import client_of
 from edgeserve.api.fields import Fields, clipped
 from edgeserve.api.limits import limits_of
+from edgeserve.api.line import Whole
 from edgeserve.api.responses.history import SHOWN
 from edgeserve.api.responses.owner import owner_of
 from edgeserve.api.responses.request import responses_of
@@ -17,6 +20,8 @@ from edgeserve.api.responses.store import StoredResponse
 from edgeserve.api.schema import Record
 from edgeserve.api.values import Enum, Flag, Integer, Text, Texts
 from edgeserve.errors import InvalidRequest, NotFound
+from edgeserve.residency.mailbox import Kept
+from edgeserve.residency.pool import Pool
 
 MOST_LISTED = 100
 MOST_INCLUDED, INCLUDED_CHARS, AFTER_CHARS = 8, 64, 256
@@ -48,7 +53,7 @@ async def retrieve(request: Request) -> Response:
     found = _found(request)
     if asked.stream:
         raise asked.error("stream", "must be false: the response is whole, and only one that is being made is streamed")
-    return Response(found.body, media_type="application/json")
+    return _whole(request, [found.body])
 
 
 async def delete(request: Request) -> Response:
@@ -84,8 +89,16 @@ async def input_items(request: Request) -> Response:
         "has_more": len(items) > len(page),
     }
     # The items are JSON already: a hundred of them may have megabytes, which nobody else should wait for.
-    body = b'%b, "data": [%b]}' % (json.dumps(about).encode()[:-1], b", ".join(one.data for one in page))
-    return Response(body, media_type="application/json")
+    parts = [part for one in page for part in (b", ", one.data)][1:]
+    return _whole(request, [json.dumps(about).encode()[:-1] + b', "data": [', *parts, b"]}"])
+
+
+def _whole(request: Request, parts: Sequence[bytes]) -> Response:
+    """The answer. It counts until it is read: the store may have forgotten it by then. Raises Busy."""
+    pool: Pool = request.app.state.pool
+    kept = Kept(pool.deliveries, client_of(request.scope).group)
+    kept.add(sum(map(len, parts)))
+    return Whole(parts, "application/json", kept)
 
 
 def _query(request: Request) -> Fields:

@@ -74,17 +74,17 @@ class Machine:
 
     def __init__(self, folder: Path) -> None:
         self.stat = folder / "stat"
-        self.now = self.own = self.busy = 0.0
+        self.now = self.own = self.python = self.busy = 0.0
         self.run(0, 0)
 
-    def run(self, seconds: float, own: float, others: float = 0.0) -> None:
-        self.now, self.own = self.now + seconds, self.own + seconds * own
-        self.busy += seconds * (own + others)
+    def run(self, seconds: float, own: float, others: float = 0.0, python: float = 0.0) -> None:
+        self.now, self.own, self.python = self.now + seconds, self.own + seconds * own, self.python + seconds * python
+        self.busy += seconds * (own + others + python)
         ticks = int(self.busy * os.sysconf("SC_CLK_TCK"))
         self.stat.write_text(f"cpu0 {ticks} 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n")
 
     def neighbours(self) -> Neighbours:
-        return Neighbours(self.stat, lambda: self.now, lambda: self.own)
+        return Neighbours(self.stat, lambda: self.now, lambda: self.own + self.python, lambda: self.python)
 
 
 @pytest.fixture
@@ -100,6 +100,16 @@ def test_the_load_is_that_since_the_last_reading(machine: Machine) -> None:
     assert neighbours.read() == pytest.approx(0.75)
     machine.run(60.0, own=0.0)
     assert neighbours.read() == pytest.approx(0.0)
+
+
+def test_python_threads_of_this_process_are_others(machine: Machine) -> None:
+    neighbours = machine.neighbours()
+    machine.run(1.0, own=1.0, others=0.25, python=0.5)
+    assert neighbours.read() == pytest.approx(0.75)
+    assert neighbours.python == pytest.approx(0.5)
+    machine.run(0.5, own=1.0, others=0.5)
+    assert neighbours.read() == pytest.approx(0.5)
+    assert neighbours.python == pytest.approx(0.0)
 
 
 def test_a_moment_tells_nothing_and_counts_for_the_next_reading(machine: Machine) -> None:
@@ -119,7 +129,7 @@ def test_a_load_that_is_gone_counts_in_the_mean(machine: Machine) -> None:
 
 
 def test_a_system_without_counters_tells_nothing(tmp_path: Path) -> None:
-    neighbours = Neighbours(tmp_path / "none", lambda: 0.0, lambda: 0.0)
+    neighbours = Neighbours(tmp_path / "none", lambda: 0.0, lambda: 0.0, lambda: 0.0)
     assert neighbours.read() is None
     assert neighbours.read() is None
     assert neighbours.past() == 0

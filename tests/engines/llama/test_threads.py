@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import each
 
-from edgeserve.engines.llama.threads import LOOK_EVERY, Threads
+from edgeserve.engines.llama.threads import HOLD, LOOK_EVERY, Threads
 from edgeserve.system import cores
 from edgeserve.system.beside import beside
 
@@ -63,13 +63,17 @@ def test_the_number_is_possible_and_stays_under_the_same_load(
 
 
 class Loads:
-    """Other processes take these loads, one a reading."""
+    """Others take these loads, one a reading. The first ``python`` of them are of Python threads of this process."""
 
-    def __init__(self, *loads: float | None) -> None:
+    def __init__(self, *loads: float | None, python: int = 0) -> None:
         self.left = list(loads)
+        self.python = 0.0
+        self._of_python = python
 
     def read(self) -> float | None:
-        return self.left.pop(0)
+        load, self._of_python = self.left.pop(0), self._of_python - 1
+        self.python = load or 0.0 if self._of_python >= 0 else 0.0
+        return load
 
 
 class Clock:
@@ -98,6 +102,27 @@ def test_threads_go_and_come_back_with_the_load() -> None:
         clock.now += LOOK_EVERY
     assert applied == [(1, 1), (2, 2)]
     assert made.now == (2, 2)
+
+
+def test_a_core_that_python_took_is_left_to_it_for_a_while() -> None:
+    """A burst of requests each second stopped an answer for 0.3 s each time: all threads were back by then."""
+    calm = int(HOLD / LOOK_EVERY)
+    made, applied, clock = threads(Loads(0.8, *[0.0] * (calm - 1), 0.9, *[0.0] * (2 * calm), python=calm + 1))
+    for _ in range(2 * calm):
+        made.look()
+        clock.now += LOOK_EVERY
+        assert made.now == (1, 1)
+    made.look()
+    assert applied == [(1, 1), (2, 2)]
+
+
+@each("loads", [(0.4, 0.0), (0.0, 0.0)])
+def test_little_work_of_python_takes_no_core(loads: tuple[float, ...]) -> None:
+    made, applied, clock = threads(Loads(*loads, python=2))
+    for _ in loads:
+        made.look()
+        clock.now += LOOK_EVERY
+    assert applied == []
 
 
 def test_the_load_is_read_a_few_times_a_second_only() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import httpx
 import pytest
 from openai import NotFoundError, OpenAI
-from support.server import Running
+from support.cases import each
+from support.raw import dialled, read_all
+from support.server import Running, fake_pool, serving, until
+
+from edgeserve.protocols.bounded import WRITE_BYTES
 
 
 def respond(client: httpx.Client, given: Any, headers: Any = None, **body: Any) -> Any:
@@ -66,6 +71,36 @@ def test_cancel_is_for_the_background_alone(client: httpx.Client) -> None:
     answer = client.post(f"/v1/responses/{response['id']}/cancel")
     assert answer.status_code == 400
     assert "Cannot cancel a synchronous response" in answer.json()["error"]["message"]
+
+
+TOOL = {"type": "function", "name": "look", "description": "x" * 900_000, "parameters": {"type": "object"}}
+THOUGHTS = {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "x" * 1_000_000}]}
+LONG = [*[THOUGHTS] * 4, {"role": "user", "content": "hi"}]
+
+
+@each("what", ["/input_items?limit=100", ""])
+def test_what_is_read_slowly_counts_until_it_is_read(what: str) -> None:
+    """Sixty clients that did not read 7 MB each took 393 MB, and nobody counted them."""
+    with serving(fake_pool(["llm"])) as running, contextlib.ExitStack() as links:
+        path = f"/v1/responses/{respond(running.client, LONG, tools=[TOOL], tool_choice='none')['id']}{what}"
+        whole = running.client.get(path).content
+        until(lambda: running.pool.deliveries.held == 0)
+        slow = []
+        for _ in range(3):
+            slow.append(links.enter_context(dialled(running, receive_bytes=4096)))
+            slow[-1].sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        until(lambda: running.pool.deliveries.held == 3 * len(whole))
+        open_now = list(running.server.server_state.connections)
+        until(lambda: sum(one.flow.write_paused for one in open_now) == 3)
+        assert all(one.transport.get_write_buffer_size() <= 2 * WRITE_BYTES + 1024 for one in open_now)
+        assert read_all(slow.pop()).endswith(whole)
+        until(lambda: running.pool.deliveries.held == 2 * len(whole))
+        running.pool.deliveries.limit = 5 * len(whole)
+        refused = running.client.get(path)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "queue_full")
+        links.close()
+        until(lambda: running.pool.deliveries.held == 0)
+        assert running.client.get(path).content == whole
 
 
 def test_the_items_of_a_response_are_listed_in_pages(client: httpx.Client) -> None:
