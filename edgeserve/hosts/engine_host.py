@@ -151,7 +151,9 @@ class EngineHost(Facts):
     def _prepare(self, engine: Preparing, request: Request) -> object | None:
         """None when the engine was closed meanwhile: then the engine prepares the request in its turn."""
         self.check_kind(request)
-        self.map()
+        if self.rung is Rung.COLD:
+            with self._pressure.opening(self.spec):
+                self.map()
         try:
             return engine.prepare(request)  # type: ignore[arg-type]  # of a kind that the engine serves
         except EngineFailure as error:

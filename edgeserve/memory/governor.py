@@ -162,6 +162,10 @@ class Governor:
         with self.accounts.moving() as mark:
             yield mark is not None and not self.accounts.tickets and self._gauge.latest().level < Level.HIGH
 
+    def opening(self, spec: ModelSpec) -> contextlib.AbstractContextManager[None]:
+        """As ``Reservations.opening``."""
+        return self._admission.reservations.opening(self.accounts.find(spec.id))
+
     def ended(self, spec: ModelSpec, code: int | None) -> None:
         """The process of an engine has ended unasked. ``code``: its exit code, negative for a signal."""
         self.timeline.note("worker_ended", spec.id, code=code)

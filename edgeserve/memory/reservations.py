@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from edgeserve.dataclass import dataclass
@@ -75,7 +76,7 @@ class Reservations:
         taken = entry.resident.footprint()
         with self._accounts.changed:
             expected = entry.held.total
-            noisy = self._is_noisy(reservation)
+            noisy = self._is_noisy(entry, reservation.gone)
             entry.noisy = noisy if reservation.before is Rung.COLD else entry.noisy
             alone = not (noisy or entry.noisy) and self._accounts.unchanged_since(reservation.mark)
             entry.inexact = measured is None and not alone
@@ -94,14 +95,22 @@ class Reservations:
             self._learn(entry)
         return overdrawn
 
-    def _is_noisy(self, reservation: Reservation) -> bool:
+    @contextlib.contextmanager
+    def opening(self, entry: Entry | None) -> Iterator[None]:
+        """Brackets a way up from cold to warm that no reservation covers. None: an engine that is served no more."""
+        gone = self._accounts.traffic.gone
+        yield
+        if entry is not None:
+            entry.noisy = self._is_noisy(entry, gone)
+
+    def _is_noisy(self, entry: Entry, gone: int) -> bool:
         """Whether the engine measured requests as its own. In the serving process it measures how that has grown.
 
-        Else a client could make it learn the bodies of its uploads, and others be refused for them ever after.
+        Else a client could make it learn the bodies of its uploads, and others be refused for them ever after. ``gone``
+        as in ``Traffic`` when the way up began.
         """
-        entry, requests = reservation.entry, self._accounts.traffic.since(reservation.gone)
         noise = max(LEAST_NOISE, int(NOISE_SHARE * entry.held.private))
-        return requests > noise and entry.resident.in_process
+        return self._accounts.traffic.since(gone) > noise and entry.resident.in_process
 
     def _tell(self, reservation: Reservation, now: float, expected: int, held: int) -> None:
         """Count the way up, and note it in the timeline. Sizes in bytes."""

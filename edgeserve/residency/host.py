@@ -52,6 +52,10 @@ class Pressure(Protocol):
         """Brackets idle work that takes memory; False when the host must leave it off."""
         ...
 
+    def opening(self, spec: ModelSpec) -> AbstractContextManager[None]:
+        """Brackets the way of an engine from cold to warm without a reservation, which may measure requests too."""
+        ...
+
     def ended(self, spec: ModelSpec, code: int | None) -> None:
         """The process of an engine has ended unasked. ``code``: its exit code, negative for a signal."""
         ...

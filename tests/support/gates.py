@@ -51,6 +51,7 @@ class CountingGovernor:
     outgrown: list[str] = field(default_factory=list)
     figures: Figures = field(default_factory=Figures)
     deaths: list[tuple[str, int | None]] = field(default_factory=list)
+    opened: list[str] = field(default_factory=list)
     bytes_here: int = 1 << 40
 
     def adopt(self, resident: Any) -> None: ...
@@ -89,6 +90,11 @@ class CountingGovernor:
     @contextlib.contextmanager
     def optional_memory(self) -> Iterator[bool]:
         yield not self.refuse
+
+    @contextlib.contextmanager
+    def opening(self, spec: ModelSpec) -> Iterator[None]:
+        self.opened.append(spec.name)
+        yield
 
     def drop_prefix_cache(self, resident: Any) -> None:
         self.dropped.append(resident.id)

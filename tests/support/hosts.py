@@ -599,6 +599,13 @@ class HostContract:
             asked = Asked(gate, "next")
         assert asked.text() == "next"
 
+    def test_a_cold_engine_opens_in_a_bracket_of_the_governor(self) -> None:
+        """It measures itself by the growth of the process, which what other clients send makes larger."""
+        gate = self.gate(PREPARING)
+        for _ in range(2):
+            assert Asked(gate, "word").text() == "word"
+        assert self.governor.opened == [gate.spec.name]
+
     @batches
     def test_idle_work_that_fails_closes_the_engine(self, kind: str) -> None:
         gate = self.gate(kind, idle_after=0.0, idle_mb=1, fail_on="idle")

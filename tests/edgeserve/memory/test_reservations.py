@@ -44,6 +44,29 @@ def test_no_client_raises_a_learned_peak_by_its_requests(gone: int, held: int, d
     assert world.booked() == (GROWN if exact else EXPECTED) * MB
 
 
+@each(("during", "in_process", "exact"), [(64, True, False), (2, True, False), (1, True, True), (64, False, True)])
+def test_requests_beside_an_opening_ahead_of_a_reservation_are_not_learned(
+    during: int, in_process: bool, exact: bool
+) -> None:
+    """A request for a cold engine opens it beside the answers of others, before it has a reservation."""
+    llm = FakeResident("llm", 0, EXPECTED)
+    llm.in_process = in_process
+    world = World(2000, llm)
+    traffic = world.governor.accounts.traffic
+    with world.governor.opening(llm.spec):
+        traffic.came += during * MB
+        llm.takes = dataclasses.replace(llm.takes, private=GROWN * MB)
+        llm.rung = Rung.WARM
+        traffic.gone = traffic.came
+    world.heat("llm")
+    assert world.peaks.find(llm.spec) == (Footprint(private=GROWN * MB) if exact else None)
+    world.governor.step_down(llm, Rung.COLD, "idle")
+    with world.governor.opening(llm.spec):
+        llm.rung = Rung.WARM
+    world.heat("llm")
+    assert world.peaks.find(llm.spec) == Footprint(private=GROWN * MB), "alone"
+
+
 @each("seconds", [0.0, 31.0, 3600.0])
 def test_the_next_way_up_alone_is_measured(seconds: float) -> None:
     world, llm = climbed(0, 0, 64 * MB, in_process=True)
