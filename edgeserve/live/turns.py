@@ -1,4 +1,4 @@
-"""Turns: one at a time for each client and a few in all, between clients in rounds, and urgent ones with a head start."""
+"""Turns: one at a time for each client, a few in all, clients in rounds, and urgent ones with a head start."""
 
 from __future__ import annotations
 
