@@ -1,6 +1,7 @@
 """Hypotheses of live sessions from the speech engine, each on a lease of its own.
 
-The ear makes one hypothesis of a model at a time, so that all its sessions together take one place in its queue.
+The ear makes one hypothesis of a model and a client at a time. So all sessions of a client together take one place in
+its queue, and hold up no other client's. Three clients at most have a place.
 Sessions whose utterance has ended go first. A session gives its sound when its turn has come, so that the sound is
 never old.
 """

@@ -1,4 +1,4 @@
-"""Turns: one at a time, urgent ones first, and none is lost when a waiter leaves."""
+"""Turns: one at a time for each client and few in all, urgent ones first, and none is lost when a waiter leaves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from edgeserve import clients
 from edgeserve.clients import Client
-from edgeserve.live.turns import HEAD_START, Turns
+from edgeserve.live.turns import AT_ONCE, HEAD_START, Turns
 
 
 class Visit:
@@ -50,17 +50,43 @@ def test_the_urgent_go_first_and_others_in_the_order_they_came() -> None:
     asyncio.run(run())
 
 
-def test_clients_take_turns_however_many_sessions_one_of_them_has() -> None:
+def test_no_client_waits_for_another_however_many_sessions_that_one_has() -> None:
     async def run() -> None:
         turns, order = Turns(), list[str]()
-        visits = [Visit(turns, name, order, client="ada") for name in ("a1", "a2", "a3", "a4")]
+        visits = [Visit(turns, name, order, client="192.0.2.1") for name in ("a1", "a2", "a3")]
         await settle()
-        visits += [Visit(turns, name, order, client="bob") for name in ("b1", "b2")]
+        visits += [Visit(turns, name, order, client="192.0.2.2") for name in ("b1", "b2")]
         await settle()
+        assert order == ["a1", "b1"]
+        visits[3].leave.set()
+        await settle()
+        assert order == ["a1", "b1", "b2"]
         for visit in visits:
             visit.leave.set()
         await asyncio.gather(*(visit.task for visit in visits))
-        assert order == ["a1", "b1", "a2", "b2", "a3", "a4"]
+        assert order == ["a1", "b1", "b2", "a2", "a3"]
+        assert (turns._latest, turns._under_way, turns._waiting) == ({}, set(), [])
+
+    asyncio.run(run())
+
+
+def test_few_clients_have_a_turn_at_a_time_and_each_has_one_in_its_round() -> None:
+    """Each turn is a request in the engine's queue, where others have room, too."""
+
+    async def run() -> None:
+        turns, order = Turns(), list[str]()
+        visits = [
+            Visit(turns, f"{number}{session}", order, client=f"192.0.2.{number}")
+            for number in range(2 * AT_ONCE)
+            for session in "abc"
+        ]
+        await settle()
+        assert order == [f"{number}a" for number in range(AT_ONCE)]
+        for visit in visits:
+            visit.leave.set()
+        await asyncio.gather(*(visit.task for visit in visits))
+        rounds = [order[at : at + 2 * AT_ONCE] for at in range(0, len(order), 2 * AT_ONCE)]
+        assert [sorted(one) for one in rounds] == [[f"{number}{of}" for number in range(2 * AT_ONCE)] for of in "abc"]
 
     asyncio.run(run())
 
@@ -68,6 +94,7 @@ def test_clients_take_turns_however_many_sessions_one_of_them_has() -> None:
 def test_urgent_ones_without_end_hold_nobody_up_for_long() -> None:
     async def run() -> None:
         turns, order = Turns(), list[str]()
+        others = [Visit(turns, "other", [], client=f"192.0.2.{number}") for number in range(AT_ONCE - 1)]
         running = Visit(turns, "ada", order, urgent=True, client="ada")
         await settle()
         bob = Visit(turns, "bob", order, client="bob")
@@ -78,8 +105,8 @@ def test_urgent_ones_without_end_hold_nobody_up_for_long() -> None:
             running.leave.set()
             await settle()
             running = following
-        bob.leave.set()
-        running.leave.set()
+        for visit in (bob, running, *others):
+            visit.leave.set()
         await bob.task
         assert HEAD_START // 2 <= order.index("bob") <= HEAD_START + 1
 
