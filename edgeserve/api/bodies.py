@@ -138,6 +138,10 @@ class Bodies:
             self._open.remove(body)
             self._traffic.gone += body.size
 
+    def held(self, body: Body) -> int:
+        """Bytes of a body that are in memory: none once its request has ended."""
+        return body.size if body in self._open else 0
+
     def add(self, body: Body, size: int) -> None:
         """Count bytes of a body. Raises TooLarge for this body alone, and Busy as ``make_room`` does."""
         body.size += size

@@ -76,7 +76,7 @@ class BodyLimit:
             return await body.next(receive)
 
         scope[HOLD], scope[PARSE] = body.hold, body.parse
-        token = own.set(lambda: body.size)
+        token = own.set(lambda: self._bodies.held(body))  # tasks of a live session outlive the request
         try:
             await self._app(scope, counted, send)
         finally:

@@ -75,6 +75,23 @@ def test_the_threads_that_serve_a_request_know_the_bytes_of_its_own_body() -> No
     asyncio.run(run())
 
 
+def test_work_that_outlives_its_request_has_no_body() -> None:
+    """A live session goes on listening after the push that began it, whose bytes leave no room to others any more."""
+
+    async def run() -> None:
+        works: list[contextvars.Context] = []
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await Request(scope, receive).body()
+            works.append(contextvars.copy_context())
+            assert works[0].run(lambda: own.get()()) == 30
+
+        await send_body(BodyLimit(app, LIMIT), 30)
+        assert works[0].run(lambda: own.get()()) == 0
+
+    asyncio.run(run())
+
+
 def test_a_refused_body_does_not_count_any_more() -> None:
     async def run() -> None:
         reader = Reader()
