@@ -72,8 +72,11 @@ def draw(pairs: Pairs) -> None:
     models: dict[str, list[Row]] = {}
     for row in pairs.rows(TARGETS):
         models.setdefault(row.subject, []).append(row)
-    figure, axes = pyplot.subplots(1, len(models), figsize=(6.5 * len(models), 3.4), squeeze=False)
-    for axis, (model, rows) in zip(axes[0], models.items(), strict=True):
+    lines = -(-len(models) // 2)
+    figure, axes = pyplot.subplots(lines, 2, figsize=(13, 3.2 * lines), squeeze=False)
+    for axis in axes.flat[len(models) :]:
+        axis.set_visible(False)
+    for axis, (model, rows) in zip(axes.flat, models.items(), strict=False):
         places = range(len(rows), 0, -1)
         drawn = axis.barh(list(places), [row.ratio for row in rows], color="tab:blue", height=0.6)
         axis.bar_label(drawn, fmt="%.2f", fontsize=8, padding=2)
@@ -82,7 +85,7 @@ def draw(pairs: Pairs) -> None:
                 axis.plot([row.target] * 2, [place - 0.35, place + 0.35], color="black", linewidth=1.5)
         axis.axvline(1.0, color="grey", linewidth=0.8, linestyle=":")
         axis.set_yticks(list(places), [row.kind for row in rows], fontsize=8)
-        axis.set_title(f"{model}: times the other side; bars at the targets", fontsize=9)
+        axis.set_title(f"{model} (times the other side)", fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     figure.savefig(report.picture("speculation"), dpi=120)
