@@ -21,6 +21,8 @@ from edgeserve.messages import ImagePart, Message, Role, TextPart, ToolCall
 from edgeserve.talk.spoken import Spoken
 
 MAX_PARTS = 64
+PART_CHARS = 64
+"""Characters that a part counts as beside its text."""
 ROLES: Mapping[str, Role] = MappingProxyType({"system": "system", "user": "user", "assistant": "assistant"})
 TEXTS = ("input_text", "output_text", "text")
 SOUNDS = ("input_audio", "output_audio", "audio")
@@ -68,8 +70,8 @@ class Item:
 
     @property
     def size(self) -> int:
-        """Characters that the item keeps."""
-        return len(self.text) + len(self.arguments) + len(self.output)
+        """Characters that the item keeps; each part counts as some, since an empty one takes memory, too."""
+        return len(self.text) + len(self.arguments) + len(self.output) + PART_CHARS * len(self.content)
 
     def message(self, pictures: Mapping[int, ImagePart] = MappingProxyType({})) -> Message | None:
         """The item as engines read it; None for one that says nothing. ``pictures``: the checked ones."""

@@ -71,6 +71,20 @@ def test_speech_is_cut_to_the_words_that_were_heard() -> None:
     assert tell.seen[-1] == ("truncated", {"item_id": "a", "content_index": 0, "audio_end_ms": 2_000})
 
 
+@pytest.mark.parametrize("parts", [1, 2, 16, 64])
+@pytest.mark.parametrize("text", ["", "x" * 20])
+def test_parts_count_however_short_they_are(parts: int, text: str) -> None:
+    """Eight sessions of 512 items, each of 64 empty parts, took 56 MB."""
+    conversation = Conversation(Events())
+    for number in range(Conversation.MOST):
+        item = Item(str(number), role="user", content=[{"type": "input_text", "text": text} for _ in range(parts)])
+        conversation.add(item)
+        conversation.crowd_out(item)
+    kept = sum(len(one.content) for one in conversation.items)
+    assert kept <= Conversation.CHARS / 64
+    assert len(conversation.items) == Conversation.MOST or kept >= 2000
+
+
 @given(st.lists(st.tuples(st.sampled_from(["system", "user"]), st.integers(0, 60_000)), max_size=30))
 def test_what_is_crowded_out_is_the_oldest_and_no_more_than_needed(given: list[tuple[str, int]]) -> None:
     tell = Events()
