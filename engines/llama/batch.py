@@ -21,7 +21,7 @@ from edgeserve.engines.llama.drafting import Drafting
 from edgeserve.engines.llama.drafts import Drafts, Guess
 from edgeserve.engines.llama.pieces import SHORT, Pieces
 from edgeserve.engines.llama.prepare import overflow
-from edgeserve.engines.llama.seats import Seats
+from edgeserve.engines.llama.seats import Seats, gives_way
 from edgeserve.engines.llama.slot import Share, Slot
 from edgeserve.engines.llama.swapper import Swapper
 from edgeserve.engines.llama.tokenizer import TooLong
@@ -259,8 +259,8 @@ class Batch:
         """Ask less of the next call than ``shares``, by the first of these that is possible:
 
         1. Leave its drafts out.
-        2. Let the youngest answer wait for one that is full: it ends, and then its cells are free.
-        3. Preempt the youngest answer: it starts over when another has ended. An answer alone is never preempted.
+        2. Let an answer wait for one that is full: it ends, and then its cells are free. ``gives_way`` chooses it.
+        3. Preempt an answer: it starts over when another has ended. An answer alone is never preempted.
         4. Mark the youngest answer as full, so that it ends.
         """
         if any(share.draft for share in shares):
@@ -270,12 +270,12 @@ class Batch:
         working = [slot for slot in self._slots if slot.busy and not slot.full and not slot.preempted]
         movable = [slot for slot in working if not slot.opaque]
         if any(slot.busy and slot.full for slot in self._slots):
-            max(working, key=lambda one: one.used).preempted = True
+            gives_way(working).preempted = True
         elif len(working) > 1 and movable:
-            youngest = max(movable, key=lambda one: one.used)
-            again = [*youngest.tokens, *youngest.pending]
-            self.swapper.empty(youngest)
-            youngest.pending, youngest.preempted = again, True
+            leaving = gives_way(movable)
+            again = [*leaving.tokens, *leaving.pending]
+            self.swapper.empty(leaving)
+            leaving.pending, leaving.preempted = again, True
         else:
             max(working, key=lambda one: one.used).full = True
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from edgeserve.engine import Cancel
 from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache, SavedState
 from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.slot import Slot
-from edgeserve.engines.llama.state_index import next_victim
+from edgeserve.engines.llama.state_index import client_of, next_victim
 from edgeserve.engines.llama.swapper import Swapper
 
 WORTH_COPYING = 4
@@ -116,3 +117,17 @@ class Seats:
         if not free[0].cells:
             return free[0]
         return next_victim(free, lambda one: 1, {salt: 1}) or free[0]
+
+
+def gives_way(answers: Sequence[Slot]) -> Slot:
+    """The answer that waits while the context has no room for all: the youngest, so that the oldest ends some time.
+
+    Where the client with the most cells has several answers, the youngest of these: its long ones stop nobody else's.
+    """
+    cells, count = Counter[str](), Counter[str]()
+    for slot in answers:
+        cells[client_of(slot.salt)] += slot.cells
+        count[client_of(slot.salt)] += 1
+    most = max(cells.values())
+    greedy = {client for client, taken in cells.items() if taken == most and count[client] > 1}
+    return max([one for one in answers if client_of(one.salt) in greedy] or answers, key=lambda one: one.used)

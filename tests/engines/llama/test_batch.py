@@ -447,6 +447,25 @@ def test_a_preempted_answer_starves_once_nothing_is_decoded() -> None:
     decode(batch, young)
 
 
+@each(("salts", "stops"), [("aaav", False), ("bbbbv", False), ("aabbv", False), ("abv", True), ("vvv", True)])
+def test_long_answers_of_one_client_stop_no_answer_of_another(salts: str, stops: bool) -> None:
+    """The youngest answer waited until one of another client's long ones had ended, however small it was."""
+    batch, _ = batch_of(size=600, slots=len(salts), limit=0)
+    long = [batch.take(prompt(seed, 500 // (len(salts) - 1)), f"{one}/1")[0] for seed, one in enumerate(salts[:-1])]
+    small, _ = batch.take(prompt(99, 20), "v/1")
+    taken = [*long, small]
+    stopped = False
+    for _ in range(60):
+        batch.step()
+        stopped |= small.preempted
+        for slot in taken:
+            if slot.output is not None:
+                batch.push(slot, 5)
+    assert stopped == stops, "an answer that its client has alone waits by its age"
+    assert any(slot.preempted for slot in taken)
+    assert not long[0].preempted, "the oldest ends some time"
+
+
 ONE, OTHER = ((0, 1.0),), ((1, 0.5),)
 
 
