@@ -23,7 +23,7 @@ RATIO = 100
 """Times its size that a body may inflate to, beyond the first ``FREE`` bytes. Text shrinks to a tenth, no further."""
 FREE = MB
 REPLACED = (b"content-encoding", b"content-length")
-INFLATES = Aside("the inflating of bodies", threads=2, most=1 << 16, rest=0.5)
+INFLATES = Aside("the inflating of bodies", threads=2, most=1 << 16)
 """Clients take turns, piece by piece. No body under way is refused: each has one piece here at a time."""
 
 

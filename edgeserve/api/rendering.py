@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from edgeserve.residency.aside import Aside
 
-RENDERS = Aside("the writing of answers", threads=4, most=1 << 16, rest=0.5)
+RENDERS = Aside("the writing of answers", threads=4, most=1 << 16)
 """Clients take turns, so that one with many long answers holds up nobody else. No answer under way is refused."""
 T = TypeVar("T")
 Begun = tuple[bytes | None, Iterator[bytes] | None]

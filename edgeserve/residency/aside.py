@@ -19,6 +19,9 @@ from edgeserve.errors import Busy
 from edgeserve.residency.rounds import Place, Rounds
 from edgeserve.shares import Shares
 
+REST = 0.5
+"""Seconds without work after which a thread ends. An engine that reads the load of other threads four times a second
+sees all that this one took (``system/python_threads.py``)."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -53,7 +56,7 @@ class Aside:
     A thread stays for ``rest`` seconds after its work: to start one takes longer than many a short piece.
     """
 
-    def __init__(self, name: str, threads: int, most: int = 64, rest: float = 0.0) -> None:
+    def __init__(self, name: str, threads: int, most: int = 64, rest: float = REST) -> None:
         self._name, self._threads, self._most, self._rest = name, threads, most, rest
         self._lock = threading.Lock()
         self._waiting: Rounds[Task] = Rounds()

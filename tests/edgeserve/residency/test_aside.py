@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import functools
 import gc
+import inspect
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ from support.examples import examples
 
 from edgeserve import clients
 from edgeserve.clients import Client
+from edgeserve.engines.llama.threads import LOOK_EVERY
 from edgeserve.errors import Busy
 from edgeserve.residency.aside import Aside
 
@@ -247,3 +249,8 @@ def test_a_thread_that_rests_takes_the_next_piece_and_ends_when_none_comes() -> 
             assert not thread.is_alive()
 
     asyncio.run(run())
+
+
+def test_a_thread_stays_until_engines_have_read_its_load() -> None:
+    """Bodies of a millisecond, thousands of them, took a core that no engine left them: their threads had ended."""
+    assert inspect.signature(Aside).parameters["rest"].default >= 2 * LOOK_EVERY
