@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
+from support.cases import each
 from support.examples import examples
 from support.server import Running, fake_pool, serving, until
 from support.turns import calls_in_json
 
 from edgeserve.api import json_body
-from edgeserve.api.json_body import MAX_DIGITS, MAX_VALUES, SMALL, VALUE_BYTES, read_noted, read_object
+from edgeserve.api.json_body import MAX_DIGITS, MAX_OBJECTS, MAX_VALUES, SMALL, VALUE_BYTES, read_noted, read_object
 from edgeserve.api.limits import PARSE, Limits
 from edgeserve.api.schema import Record
 from edgeserve.api.values import Text
@@ -78,6 +79,35 @@ def test_only_values_are_counted_and_all_of_them(value: dict[str, Any], ascii_on
         patch.setattr(json_body, "MAX_VALUES", count(value) - 2)
         with pytest.raises(InvalidRequest, match="values; send fewer"):
             read_object(data) if count(value) > 1 else read_object(BOMBS["depth"])
+
+
+MESSAGE = '{"role":"user","content":"a {b}"}'
+
+
+@each(
+    "text",
+    [
+        '{"messages":[' + ",".join([MESSAGE] * MAX_OBJECTS) + "]}",
+        '{"a":"' + "{" * 20_000 + '","b":[' + ",".join(["{}"] * MAX_OBJECTS) + "]}",
+        '{"a\\"{":[' + ",".join(['{"b":{}}'] * (MAX_OBJECTS // 2 + 1)) + "]}",
+    ],
+)
+def test_more_objects_than_a_conversation_has_are_refused(text: str) -> None:
+    """With 40,000 messages a collection of Python's garbage stopped all threads for 0.2 s, eight times a body."""
+    with pytest.raises(InvalidRequest, match=r"the body holds 16,38\d objects, .*; the limit is 16,384: send fewer"):
+        read_object(text.encode())
+
+
+@each(
+    "text",
+    [
+        '{"messages":[' + ",".join([MESSAGE] * (MAX_OBJECTS - 1)) + "]}",
+        '{"a":"' + "{" * 100_000 + '"}',
+        '{"a":"\\"{' + "{" * 100_000 + '"}',
+    ],
+)
+def test_braces_in_texts_are_no_objects(text: str) -> None:
+    assert read_object(text.encode())
 
 
 def test_long_texts_full_of_punctuation_are_read() -> None:

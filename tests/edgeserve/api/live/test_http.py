@@ -268,7 +268,7 @@ def test_long_options_are_read_beside_the_event_loop(live: Running, monkeypatch:
         return read(data, name)
 
     monkeypatch.setattr(json_body, "read_object", noted)
-    body = b'{"none": [' + b"{}," * 20_000 + b"1]}"
+    body = b'{"none": [' + b"[]," * 20_000 + b"1]}"
     assert error(live.client.post("/v1/transcribe/stream", content=body), 400)["param"] == "none"
     assert threads[0].startswith("edgeserve the reading of bodies")
 
