@@ -162,7 +162,9 @@ def test_python_threads_beside_the_one_that_asks_are_neighbours(machine: Machine
     assert busy.native_id is not None
     neighbours, begun = Neighbours(machine.stat, lambda: machine.now), thread_seconds(busy.native_id)
     until(lambda: thread_seconds(busy.native_id or 0) - begun >= 0.5)
-    stop.set()
     machine.run(1.0, own=0.0, others=1.0)
-    assert neighbours.read() == pytest.approx(1.0, abs=0.1)
+    others = neighbours.read()  # while the thread runs: the time of one that has ended is lost
+    stop.set()
     busy.join()
+    assert others is not None
+    assert 0.75 < others <= 1.0
