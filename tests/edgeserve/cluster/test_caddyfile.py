@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import httpx
@@ -27,6 +26,7 @@ from edgeserve.errors import ConfigError
 CADDY = shutil.which("caddy")
 with_caddy = [pytest.mark.slow, pytest.mark.boxes("Caddy")]
 OWNER = [one.path for one in ENTRIES if one.owner]
+CLIENTS = 4
 BOXES = read_peers(["box1:8080", "box2:8080"])
 
 
@@ -119,14 +119,14 @@ class TestCaddy:
             assert nobody.headers["Retry-After"] == "5"
 
     def test_a_killed_node_fails_its_answers_alone(self, tmp_path: Path) -> None:
-        """Answers under way on it may fail; those that begin later than a second after its end must not."""
+        """Each client may lose the answer that is under way there; the other node answers all that follow."""
         with nodes(2) as there, caddy(tmp_path, *(one.url for one in there)) as url:
             asked = Asked(url)
-            with asked.load(4):
+            with asked.load(CLIENTS):
                 until(lambda: len(asked.results) > 20, 30)
                 os.kill(there[0].pid, signal.SIGKILL)
-                killed = time.monotonic()
-                until(lambda: sum(began > killed + 1.0 for began, _ in asked.results) > 40, 60)
-        wrong = [(began - killed, result) for began, result in asked.results if result != "ok"]
-        assert not [one for one in wrong if one[0] > 1.0 or one[0] < -1.0], wrong
-        assert all(result in ("502", "503", "broken") for _, result in wrong), wrong
+                before = len(asked.results)
+                until(lambda: len(asked.results) > before + 60, 60)
+        wrong = [result for _, result in asked.results if result != "ok"]
+        assert len(wrong) <= CLIENTS, wrong
+        assert all(result in ("502", "503", "broken") for result in wrong), wrong
