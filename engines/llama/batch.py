@@ -109,15 +109,17 @@ class Batch:
 
     def give_back(self, slot: Slot) -> None:
         """Free the slot after its answer. Its KV cache stays, unless the slot is opaque."""
-        self.settle(slot, ())
-        slot.busy, slot.held, slot.pending, slot.job, slot.guess = False, False, [], None, None
-        self.starved = False
-        for one in self._slots:
-            one.preempted = False
-        if slot.opaque:
-            self.swapper.empty(slot)
-        if not self.busy:
-            self.context.pause_threads()
+        try:
+            self.settle(slot, ())
+        finally:
+            slot.busy, slot.held, slot.pending, slot.job, slot.guess = False, False, [], None, None
+            self.starved = False
+            for one in self._slots:
+                one.preempted = False
+            if slot.opaque:
+                self.swapper.empty(slot)
+            if not self.busy:
+                self.context.pause_threads()
 
     def push(self, slot: Slot, *tokens: int, guess: Guess | None = None) -> None:
         """Add tokens to decode. ``guess``: those that may follow."""

@@ -246,6 +246,24 @@ def test_forced_tokens_and_drafts_stay_within_a_call() -> None:
     assert slot.draft == list(range(8))
 
 
+def test_a_slot_whose_draft_cannot_be_removed_is_free_for_others() -> None:
+    """An answer that was cancelled behind such a draft kept its slot for ever."""
+    drafts = Drafts(LONGEST_DRAFT)
+    for size in (1, 64):
+        drafts.pace.note(size, 1.0)
+    context: Any = CountingContext(4000, cuttable=False)
+    batch = Batch(context, 1, PrefixCache(1000, whole=True), drafts)
+    slot, _ = batch.take(prompt(1, 10))
+    decode(batch, slot)
+    batch.push(slot, 1, guess=Guess(range(LONGEST_DRAFT), SURE, 0))
+    batch.step()
+    assert slot.draft
+    with pytest.raises(EngineFailure, match="cannot remove refused drafts"):
+        batch.give_back(slot)
+    assert batch.busy == 0
+    assert talk(batch, prompt(2)) == 0
+
+
 def test_no_draft_follows_forced_tokens_that_a_call_has_no_room_for() -> None:
     """The context asserts that each token comes behind those before it."""
     drafts = Drafts(LONGEST_DRAFT)
