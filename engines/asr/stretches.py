@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -68,32 +69,37 @@ class Source:
 
 
 class Tape:
-    """A part of a longer sequence of samples: those numbered ``start`` to ``end``."""
+    """A part of a longer sequence of samples: those numbered ``start`` to ``end``. It holds the arrays that it gets."""
 
     def __init__(self) -> None:
-        import numpy
-
-        self.start = 0
-        self._samples = numpy.empty(0, numpy.float32)
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self._samples)
+        self.start = self.end = 0
+        self._pieces: deque[tuple[int, Any]] = deque()
+        """Arrays, float32 [n], each with the number of its first sample."""
 
     def add(self, samples: Any) -> None:
         import numpy
 
-        self._samples = numpy.concatenate([self._samples, numpy.asarray(samples, numpy.float32)])
+        self._pieces.append((self.end, numpy.asarray(samples, numpy.float32)))
+        self.end += len(samples)
 
     def read(self, low: int, high: int) -> Any:
         """The samples from ``low`` to ``high``, without those that the tape does not hold."""
-        return self._samples[max(0, low - self.start) : max(0, high - self.start)]
+        import numpy
+
+        low = max(low, self.start)
+        parts = [one[max(0, low - at) : high - at] for at, one in self._pieces if at < high and low < at + len(one)]
+        return parts[0] if len(parts) == 1 else numpy.concatenate([numpy.empty(0, numpy.float32), *parts])
 
     def forget(self, before: int) -> None:
-        if before > self.start:
-            # A copy: a slice would keep the whole array in memory.
-            self._samples = self._samples[before - self.start :].copy()
-            self.start = before
+        self.start = max(self.start, before)
+        self.end = max(self.start, self.end)
+        while self._pieces and self._pieces[0][0] + len(self._pieces[0][1]) <= self.start:
+            self._pieces.popleft()
+        if self._pieces:
+            at, samples = self._pieces[0]
+            if 2 * (self.start - at) >= len(samples):
+                # A copy: a slice would keep the whole array in memory.
+                self._pieces[0] = self.start, samples[self.start - at :].copy()
 
 
 def whole(arrays: Iterable[Any]) -> Iterator[Stretch | None]:

@@ -155,7 +155,13 @@ def create(path: Path, settings: Any, device: Device = "cpu") -> Any:
 
 
 def run(
-    session: Any, names: Sequence[str] | None, inputs: dict[str, Any], *, reuse: bool = False, keep: int = 0
+    session: Any,
+    names: Sequence[str] | None,
+    inputs: dict[str, Any],
+    *,
+    reuse: bool = False,
+    keep: int = 0,
+    passing: bool = False,
 ) -> list[Any]:
     """Compute the outputs named (None: all). Raises EngineFailure when the runtime fails, out of memory included.
 
@@ -166,18 +172,28 @@ def run(
     ``keep``: bytes of this run's memory, about, that stay for later runs that need no more. Memory kept for smaller
     runs is returned first. ``release`` returns all kept memory. A run that keeps nothing returns it, too, except for
     the memory of its outputs.
+
+    ``passing``: the memory of this run stays for the next runs of the same request, whose end calls ``empty``.
     """
     try:
-        return list(session.run(names, inputs, _arena.settings(keep) if reuse else None))
+        return list(session.run(names, inputs, _arena.settings(keep) if reuse and not passing else None))
     except Exception as error:  # the runtime's own classes share no other base
         raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
 
 
-def run_bound(session: Any, inputs: dict[str, Any], into: dict[str, Any], names: Sequence[str] = ()) -> list[Any]:
+def run_bound(
+    session: Any,
+    inputs: dict[str, Any],
+    into: dict[str, Any],
+    names: Sequence[str] = (),
+    *,
+    reuse: bool = False,
+    passing: bool = False,
+) -> list[Any]:
     """Compute outputs without copies: ``into`` has arrays that are written, by name; those of ``names`` are returned.
 
     Inputs and written arrays are contiguous NumPy arrays. The returned outputs are values of the runtime, which later
-    runs take as inputs, too. Raises EngineFailure when the runtime fails.
+    runs take as inputs, too. ``reuse``, ``passing``: as for ``run``. Raises EngineFailure when the runtime fails.
     """
     try:
         binding = session.io_binding()
@@ -187,7 +203,7 @@ def run_bound(session: Any, inputs: dict[str, Any], into: dict[str, Any], names:
             binding.bind_ortvalue_output(name, _value(array))
         for name in names:
             binding.bind_output(name)
-        session.run_with_iobinding(binding)
+        session.run_with_iobinding(binding, _arena.settings(0) if reuse and not passing else None)
         return list(binding.get_outputs())[len(into) :]
     except Exception as error:  # as in ``run``
         raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
@@ -269,6 +285,11 @@ def _returning() -> Any:
 def kept() -> int:
     """Bytes, about, that stay in the arena for later runs."""
     return _arena.kept
+
+
+def empty() -> None:
+    """Return the memory of the arena that no run uses now."""
+    _arena.empty()
 
 
 def release() -> None:

@@ -13,6 +13,8 @@ from edgeserve.engines.onnx.crowd import Sessions
 from edgeserve.errors import EngineFailure
 
 MAX_POSITIONS = 448
+FEW = 8
+"""Tokens of a call whose activations are small: those of a text, or of a prompt without words."""
 
 Audio = dict[str, Any]
 """Keys and values of windows, by input names of the decoder: float32 [b, heads, …]."""
@@ -42,12 +44,17 @@ class Embeddings:
 class Graphs:
     """The three sessions and the token embeddings. All calls come from one thread.
 
-    The session of the encoder is opened with ``reuse``. Shapes are those of
+    The sessions of the encoder and of ``cross`` are opened with ``reuse``. Shapes are those of
     edgeserve/models/convert/whisper.py; b is the number of windows that are decoded together. Raises EngineFailure when
     the runtime fails.
+
+    ``kept_beside``: tokens of the texts beside which the memory of the encoder's activations stays for the next window.
+    Taken anew for each window, it costs a fault for each page.
     """
 
-    def __init__(self, encoder: Sessions, cross: Sessions, decoder: Sessions, embeddings: Embeddings) -> None:
+    def __init__(
+        self, encoder: Sessions, cross: Sessions, decoder: Sessions, embeddings: Embeddings, kept_beside: int = 0
+    ) -> None:
         self._encoder, self._cross, self._decoder, self._embeddings = encoder, cross, decoder, embeddings
         self._shapes = {one.name: one.shape[1:] for one in decoder.whole.get_inputs()}
         self._past = [name for name in self._shapes if name.startswith("past_")]
@@ -55,6 +62,7 @@ class Graphs:
         outputs = {one.name: one.shape for one in decoder.whole.get_outputs()}
         self._vocabulary = int(outputs["logits"][1])
         self._logits: Any = ()
+        self._kept_beside, self._keeps = kept_beside, False
 
     def places(self, count: int) -> Audio:
         """Room for the keys and values of so many windows. It takes memory as windows are listened to."""
@@ -71,8 +79,9 @@ class Graphs:
 
         ``mel``: features [1, bands, 3000].
         """
-        (states,) = session.run(self._encoder.now(), ["states"], {"mel": mel}, reuse=True)
-        session.run_bound(self._cross.now(), {"states": states}, place)
+        self._keeps = self._kept_beside > 0
+        (states,) = session.run(self._encoder.now(), ["states"], {"mel": mel}, reuse=True, passing=self._keeps)
+        session.run_bound(self._cross.now(), {"states": states}, place, reuse=True, passing=self._keeps)
 
     def no_past(self) -> Past:
         """The empty KV cache that a sequence starts with."""
@@ -96,6 +105,8 @@ class Graphs:
         """
         import numpy
 
+        if len(tokens[0]) > FEW or mask.shape[-1] > self._kept_beside:
+            self._return_kept()
         inputs = self._inputs(tokens, places, mask, rows)
         if len(self._logits) < len(tokens) * len(rows):
             self._logits = numpy.empty((len(tokens) * len(rows), self._vocabulary), numpy.float32)
@@ -111,13 +122,20 @@ class Graphs:
 
     def align(self, tokens: Sequence[int], audio: Audio) -> Any:
         """Attention of the alignment heads over a whole sequence of one window: [heads, len(tokens), 1500]."""
+        self._return_kept()
         inputs = self._inputs([tokens], *_from_the_start(len(tokens)), [len(tokens) - 1])
         (found,) = session.run(self._decoder.now(), ["alignment"], {**inputs, **self.no_past(), **audio})
         return found[0]
 
     def end(self) -> None:
-        """Return the memory of logits."""
+        """At the end of a request: return the memory that is kept for its next window."""
         self._logits = ()
+        self._return_kept()
+
+    def _return_kept(self) -> None:
+        if self._keeps:
+            self._keeps = False
+            session.empty()
 
     def _inputs(self, tokens: Sequence[Sequence[int]], places: Any, mask: Any, rows: Sequence[int]) -> dict[str, Any]:
         import numpy

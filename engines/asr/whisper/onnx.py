@@ -51,14 +51,15 @@ class WhisperOnnx(OnnxModel):
         vocabulary = Vocabulary.load(files["tokenizer"], files["config"])
         crowd = Crowd(self.spec.threads)
         encoder, cross, decoder = (
-            graph.sessions(crowd, device=self.spec.device, reuse=number == 0) for number, graph in enumerate(graphs)
+            graph.sessions(crowd, device=self.spec.device, reuse=number < 2) for number, graph in enumerate(graphs)
         )
         split = self.split(SPEECH, whole)
         self.mapped = tuple(path for graph in graphs for path in graph.data)
         self._weights = files["decoder_data"].open("rb", buffering=0)
         embeddings = Embeddings(self._weights, config["embeddings_offset"], config["width"])
-        model = Graphs(encoder, cross, decoder, embeddings)
-        return Whisper(model, vocabulary, config["mel_bins"], split, places(config, self.spec.options), crowd)
+        count = places(config, self.spec.options)
+        model = Graphs(encoder, cross, decoder, embeddings, kept_beside(config, count))
+        return Whisper(model, vocabulary, config["mel_bins"], split, count, crowd)
 
     def close(self) -> None:
         super().close()
@@ -101,6 +102,17 @@ def places(shape: Mapping[str, Any], options: Mapping[str, object]) -> int:
 def request_bytes(shape: Mapping[str, Any], places: int) -> int:
     """Memory of a long sound at its peak, in bytes."""
     return window_bytes(shape) + (places - 1) * _place_bytes(shape)
+
+
+def kept_beside(shape: Mapping[str, Any], places: int) -> int:
+    """Tokens of the texts beside which the encoder's activations have room in ``request_bytes``; 0: beside none.
+
+    The longest prompt takes more memory than the encoder, and what it leaves is for the activations of the encoder.
+    """
+    audio = places * 2 * int(shape.get("decoder_layers", 0)) * _states(shape)
+    room = request_bytes(shape, places) - WINDOW_BYTES - ENCODER_STATES * _states(shape) - audio
+    token = places * (_place_bytes(shape) - audio // places) // MAX_POSITIONS
+    return max(0, room // token) if token else 0
 
 
 def _place_bytes(shape: Mapping[str, Any]) -> int:

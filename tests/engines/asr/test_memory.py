@@ -72,6 +72,7 @@ for _ in range(int(sys.argv[3])):
     told["cycles"].append({"cold": cold, "hot": hot, "warm": warm, "mapped": mapped, "closed": private()})
 engine.heat()
 told |= {"estimate": estimated.private + estimated.mapped, "window": estimated.per_request, "peak": peak(dense)}
+told["plain"] = peak(TranscribeRequest(long))
 print(json.dumps(told))
 """
 
@@ -89,6 +90,10 @@ def test_the_estimate_before_the_first_load_is_what_will_be_booked(told: Any) ->
 def test_the_estimate_of_a_request_holds_for_the_longest_prompt(told: Any) -> None:
     """With words' times, which are looked for in the decoder's attention, and with all places taken."""
     assert told["window"] == pytest.approx(told["peak"], rel=0.15)
+
+
+def test_the_estimate_of_a_request_holds_beside_the_kept_memory_of_the_encoder(told: Any) -> None:
+    assert 0.7 * told["window"] <= told["plain"] <= 1.15 * told["window"]
 
 
 def test_warm_holds_little_and_no_weights(told: Any) -> None:

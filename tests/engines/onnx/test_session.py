@@ -77,6 +77,8 @@ inputs = [numpy.ones(n, numpy.float32) for n in (small, large)]
 before = pages.private_bytes()
 told = [ask(small, keep=1), ask(large, keep=4), ask(small, keep=1)]
 ort.release()
+told += [pages.private_bytes() - before, ask(large, passing=True)]
+ort.empty()
 print(*told, pages.private_bytes() - before)
 """
 )
@@ -84,15 +86,17 @@ print(*told, pages.private_bytes() - before)
 
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc/self/smaps_rollup")
 def test_what_is_kept_serves_smaller_runs_and_goes_before_a_larger_one(tmp_path: Path) -> None:
-    """Buffers of 4 MB, then of 16; what the smaller run kept is not held beside."""
+    """Buffers of 4 MB, then of 16; what the smaller run kept is not held beside. Then of 16 for one request."""
     command = [sys.executable, "-c", KEPT, str(tmp_path / "neg.onnx")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    small, large, again, released = map(int, done.stdout.split())
+    small, large, again, released, passing, emptied = map(int, done.stdout.split())
     buffer = 4 << 20
     assert buffer <= small < 2.5 * buffer
     assert 4 * buffer <= large < 8.5 * buffer
     assert again == pytest.approx(large, abs=buffer // 4)
     assert released < buffer // 4
+    assert passing == pytest.approx(large, abs=buffer // 4)
+    assert emptied < buffer // 4
 
 
 LEFT = """
