@@ -9,11 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from support.server import until
 
 from edgeserve.system import load
 from edgeserve.system.load import Neighbours, Times
-from edgeserve.system.python_threads import thread_seconds
 
 TEXT = """\
 cpu  600 100 300 9000 7 10 20 40 0 0
@@ -151,18 +149,20 @@ def test_python_threads_beside_the_one_that_asks_are_neighbours(machine: Machine
 
     Its threads wait for each other some hundred times a token, and one of them had lost its core.
     """
-    stop = threading.Event()
+    neighbours = Neighbours(machine.stat, lambda: machine.now)
+    spent, stop = threading.Event(), threading.Event()
 
     def work() -> None:
-        while not stop.is_set():
+        while time.thread_time() < 0.5:
             pass
+        spent.set()
+        stop.wait(60)
 
     busy = threading.Thread(target=work)
     busy.start()
-    assert busy.native_id is not None
-    neighbours, begun = Neighbours(machine.stat, lambda: machine.now), thread_seconds(busy.native_id)
-    until(lambda: thread_seconds(busy.native_id or 0) - begun >= 0.5)
-    stop.set()
+    assert spent.wait(60)
     machine.run(1.0, own=0.0, others=1.0)
     assert neighbours.read() == pytest.approx(1.0, abs=0.1)
+    assert neighbours.python >= 0.5
+    stop.set()
     busy.join()
