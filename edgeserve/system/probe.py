@@ -74,11 +74,12 @@ class Probe:
         return last
 
     def known(self) -> Readings:
-        """The last reading, however old; a fresh one only where there is none.
+        """The last reading, however old, while the thread reads; without the thread as ``latest``.
 
         For the event loop: a reading may wait for the kernel, as long as a new worker maps its model on a full box.
         """
-        return self._latest or self.read_quick()
+        last = self._latest
+        return self.latest() if last is None or self._thread is None else last
 
     def read(self) -> Readings:
         """A fresh, exact reading: the kernel counts every page of each process, 17 ms for each GB in 4 KB pages."""

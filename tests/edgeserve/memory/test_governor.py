@@ -83,6 +83,8 @@ def test_a_request_of_a_hot_engine_reads_no_memory(interval: float, monkeypatch:
         governor.adopt(gate)
         gate.preload()
     governor.probe.read_quick()
+    monkeypatch.setattr(governor.probe, "_loop", lambda then: None)
+    governor.probe.start()
 
     def read() -> None:
         raise AssertionError("memory is read")

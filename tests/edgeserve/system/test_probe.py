@@ -164,8 +164,23 @@ def test_an_old_latest_reading_is_replaced(linux: Path) -> None:
     clock.now += 2.0
     assert one.latest() is first
     clock.now += 0.1
-    assert one.known() is first
     assert one.latest() is not first
+
+
+def test_the_thread_alone_replaces_what_is_known(linux: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command has no such thread: its answers looked at the memory of the time before them."""
+    clock = Clock()
+    one = probe(linux, clock=clock)
+    first = one.known()
+    clock.now += 2.1
+    second = one.known()
+    assert second is not first
+    monkeypatch.setattr(one, "_loop", lambda then: None)
+    one.start()
+    clock.now += 100.0
+    assert one.known() is second
+    one.stop()
+    assert one.known() is not second
 
 
 def test_the_first_reading_is_known_as_soon_as_somebody_asks(linux: Path) -> None:
