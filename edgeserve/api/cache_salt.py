@@ -26,5 +26,10 @@ def salt(request: HTTPConnection, name: str) -> str:
         return ""
     # The length keeps a key that ends in the name apart from a shorter key with a longer name.
     given = hashlib.sha256(len(key).to_bytes(4, "big") + key + name.encode()).hexdigest()
-    client = "".join(client_of(request.scope).owner.group)
-    return f"{hashlib.sha256(client.encode()).hexdigest()[:CLIENT_CHARS]}/{given}"
+    return f"{client(request)}/{given}"
+
+
+def client(request: HTTPConnection) -> str:
+    """The first part of all salts of a client but the empty one."""
+    group = "".join(client_of(request.scope).owner.group)
+    return hashlib.sha256(group.encode()).hexdigest()[:CLIENT_CHARS]

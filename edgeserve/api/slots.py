@@ -115,7 +115,9 @@ async def parse(request: Request) -> Call:
     if action != "restore" and pool.rung(model) is not Rung.HOT:
         raise InvalidRequest(f"slot {slot} is empty: {models.name(pool, model)} is not loaded", param="slot")
     name = body.name(action)
-    asked = SlotRequest(action, slot, name, cache_salt.salt(request, body.prompt_cache_key))
+    erasing = action == "erase"  # the conversation may have any key; the salt without one names no client
+    salt = cache_salt.client(request) if erasing else cache_salt.salt(request, body.prompt_cache_key)
+    asked = SlotRequest(action, slot, name, salt)
     return Call(model, (asked,), Told(asked))
 
 

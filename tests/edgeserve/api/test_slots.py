@@ -78,6 +78,28 @@ def test_a_request_has_the_slot_of_its_choice(running: Running) -> None:
         assert refused["param"] == "id_slot"
 
 
+def test_a_client_erases_what_it_said_under_any_key_of_its_caches(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a body the request named no client, and was refused its own conversation."""
+    seen: list[str] = []
+    gate = running.pool.gates["llm"]
+    submit = gate.submit
+
+    def note(work: Any) -> None:
+        seen.append(work.request.salt)
+        submit(work)
+
+    monkeypatch.setattr(gate, "submit", note)
+    client = running.client
+    assert client.post("/v1/chat", json={"prompt": "one", "prompt_cache_key": "mine"}).status_code == 200
+    client.post("/slots/0?action=erase")
+    client.post("/slots/0?action=erase", json={"prompt_cache_key": "other"})
+    said, *erased = (one.partition("/")[0] for one in seen)
+    assert said
+    assert erased == [said, said]
+
+
 def test_another_client_cannot_restore_it(running: Running) -> None:
     client = running.client
     say(client, "one two three")
