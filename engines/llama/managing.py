@@ -114,8 +114,11 @@ def _restore(
         text = f"{request.filename} holds {len(state.tokens)} tokens; the context holds {batch.context.size}"
         raise InvalidRequest(f"{text}: raise context in models.toml", param="filename")
     # As for any prompt: nobody chooses whose conversation leaves the context.
+    began = batch.drafts.clock()
     slot = batch.swapper.evict(batch.seats.free(salt))
-    if not batch.swapper.restore(slot, state, state.data):
+    back = batch.swapper.restore(slot, state, state.data)
+    batch.pieces.delay(batch.slots, batch.drafts.clock() - began)
+    if not back:
         if batch.busy:
             raise batch.no_room()
         raise InvalidRequest(f"llama.cpp does not take {request.filename} on this device", param="filename")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,11 +11,14 @@ from typing import Any
 
 import pytest
 from support.counting import batch_of, decode, prompt, talk
+from support.gates import Clock
 from support.server import until
 
 from edgeserve.engines.llama.background import Background
 from edgeserve.engines.llama.cache import SavedState
+from edgeserve.engines.llama.drafts import Drafts
 from edgeserve.engines.llama.managing import manage
+from edgeserve.errors import Busy
 from edgeserve.messages import SlotEvent, SlotRequest
 
 PATIENCE = 60.0
@@ -156,3 +160,30 @@ def test_a_save_waits_for_the_time_that_answers_have_of_their_own() -> None:
         batch.give_back(stream)
         until(lambda: next(save) is not None)
     assert disk.kept_states
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_slot_that_is_restored_owes_the_answers_their_time(refuses: bool) -> None:
+    """Restored again and again, it took all steps between two tokens of the others."""
+    disk: Any = SlowDisk()
+    disk.go.set()
+    disk.kept_states["a"] = SavedState(tuple(prompt(9)), bytearray(prompt(9)))
+    clock = Clock()
+    batch, context = batch_of(slots=2, disk=disk, drafts=Drafts(0, clock))
+    context.model = SimpleNamespace(adapters=SimpleNamespace(salted=lambda salt, active: salt))  # type: ignore[attr-defined]
+    restore, context.refuses = context.restore, refuses
+
+    def slow(sequence: int, data: bytes | bytearray) -> bool:
+        clock.now += 100.0
+        return restore(sequence, data)
+
+    context.restore = slow  # type: ignore[method-assign]
+    stream, _ = batch.take(prompt(2))
+    decode(batch, stream)
+    batch.push(stream, 1)
+    idle = next(number for number, slot in enumerate(batch.slots) if slot is not stream)
+    assert not batch.pieces.owes(batch.slots)
+    with ThreadPoolExecutor(1) as threads, pytest.raises(Busy) if refuses else contextlib.nullcontext():
+        asked = manage(batch, SlotRequest("restore", idle, "a"), (), Background(lambda: 1, lambda: threads))
+        until(lambda: next(asked) is not None)
+    assert batch.pieces.owes(batch.slots)
