@@ -63,7 +63,7 @@ class MappedModel:
         finish = pages.begin_populating(self.path)
 
         def wait() -> None:
-            self._populated = finish()
+            self._populated = finish() or None  # 0: a kernel that can only be advised; the walk tells then
 
         return wait
 

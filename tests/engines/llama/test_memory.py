@@ -18,7 +18,7 @@ from edgeserve.engines.llama import probe
 from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.errors import ContextOverflow, DoesNotFit
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
-from edgeserve.system import heap, pages
+from edgeserve.system import heap, libc, pages
 
 Pulled = Callable[[str], Mapping[str, Path]]
 MB = 1 << 20
@@ -87,6 +87,19 @@ def test_no_page_is_walked_to_tell_what_a_way_up_took(engine: LlamaChat, monkeyp
     assert (engine.footprint().mapped, len(walks)) == (known, 1)
     pages.drop_mapped(engine.spec.files["model"])  # as the kernel does under pressure
     assert (engine.footprint().mapped, len(walks)) == (0, 2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists its mappings")
+def test_pages_are_counted_where_the_kernel_can_only_be_advised(
+    engine: LlamaChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before Linux 5.14 none were known to be resident, and the model seemed to take no memory."""
+    engine.park()
+    advise = libc.advise
+    monkeypatch.setattr(libc, "advise", lambda at, size, how: how != libc.POPULATE_READ and advise(at, size, how))
+    monkeypatch.setattr(pages, "resident_mapped", lambda path: 7 * MB)
+    engine.heat()
+    assert engine.footprint().mapped == 7 * MB
 
 
 def test_a_parked_conversation_goes_on_where_it_was(engine: LlamaChat, spec: ModelSpec) -> None:
