@@ -109,7 +109,7 @@ class MlxSpeechToText:
         return languages.codes(vocabulary) if isinstance(vocabulary, int) else ()
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
-        """Segments window by window, None for a window without segments, then the end.
+        """Segments window by window, None for a window without segments and while no sound comes, then the end.
 
         Raises InvalidRequest for a language that the model lacks, and for a translation by an English-only model.
         """

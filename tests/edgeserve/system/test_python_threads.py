@@ -80,19 +80,21 @@ def test_elsewhere_nothing_is_known() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a clock of Linux's kernel")
 def test_the_time_of_a_thread_is_its_own() -> None:
-    reading, stop = PythonThreads(), threading.Event()
+    reading, spent, stop = PythonThreads(), threading.Event(), threading.Event()
     begun = reading.read()
 
     def work() -> None:
-        while not stop.is_set():
+        while time.thread_time() < 0.05:
             pass
+        spent.set()
+        stop.wait(60)
 
     thread = threading.Thread(target=work)
     thread.start()
     assert thread.native_id in threads_now()
     native = thread.native_id
     assert native is not None
-    until(lambda: thread_seconds(native) >= 0.05)
+    assert spent.wait(60)
     assert 0.05 <= reading.read() - begun <= time.process_time()
     stop.set()
     thread.join()
