@@ -139,7 +139,6 @@ def test_the_health_waits_for_no_reading_of_memory(monkeypatch: pytest.MonkeyPat
     pool = fake_pool(["llm"])
     with serving(pool) as running:
         probe = pool.governor.probe
-        probe.stop()
         last, on_loop = probe.read_quick(), list[object]()
 
         def read() -> Readings:
@@ -148,7 +147,7 @@ def test_the_health_waits_for_no_reading_of_memory(monkeypatch: pytest.MonkeyPat
             return last
 
         with monkeypatch.context() as patched:
-            patched.setattr(probe, "interval", 0.0)  # so that the last reading is old
+            patched.setattr(probe, "_clock", lambda: last.at + 3600)  # the last reading is old
             patched.setattr(probe, "read_quick", read)
             answers = [running.client.get(path) for path in ("/v1/health", "/v1/models")]
         assert [answer.status_code for answer in answers] == [200, 200]
