@@ -169,7 +169,10 @@ def ask(port: int, name: str, schema: Mapping[str, Any]) -> float:
     body = {"messages": [{"role": "user", "content": text}], "response_format": shape, "temperature": 0}
     stream = Stream(port, {**body, "max_tokens": 400, "repeat_penalty": 1.0})
     found = asyncio.run(stream.run())
-    instance = json.dumps(json.loads(found.text), ensure_ascii=False, separators=(",", ":"))
+    try:
+        instance = json.dumps(json.loads(found.text), ensure_ascii=False, separators=(",", ":"))
+    except json.JSONDecodeError as error:
+        raise RuntimeError(f"port {port}, {name}: no instance, cut at 400 tokens? {found.text!r}") from error
     return len(instance) / (found.times[-1] - found.sent)
 
 
