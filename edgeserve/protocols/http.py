@@ -7,6 +7,7 @@ import contextlib
 import functools
 import http
 import json
+from collections.abc import Awaitable
 from typing import Any
 
 import h11
@@ -191,7 +192,7 @@ class HttpConnection(Bounded, H11Protocol):
 
     async def _serve(self, app: Any, scope: Any, receive: Receive, send: Send) -> None:
         try:
-            await app(scope, receive, functools.partial(_send_in_pieces, send))
+            await app(scope, receive, functools.partial(_in_pieces, send))
         finally:
             self._requests -= 1
             self._give_place()
@@ -236,12 +237,16 @@ class HttpConnection(Bounded, H11Protocol):
                 self.transport.write_eof()
 
 
-async def _send_in_pieces(send: Send, message: Message) -> None:
-    """Send a large body piece by piece. Uvicorn waits for a slow client before each, but takes any size at once."""
-    body = message.get("body", b"")
-    if len(body) <= WRITE_BYTES:
-        await send(message)
-        return
+def _in_pieces(send: Send, message: Message) -> Awaitable[None]:
+    """Send a large body piece by piece. Uvicorn waits for a slow client before each, but takes any size at once.
+
+    No coroutine of its own where one piece does: a stream sends one for each token.
+    """
+    return send(message) if len(message.get("body", b"")) <= WRITE_BYTES else _send_pieces(send, message)
+
+
+async def _send_pieces(send: Send, message: Message) -> None:
+    body = message["body"]
     last = (len(body) - 1) // WRITE_BYTES * WRITE_BYTES
     for start in range(0, last, WRITE_BYTES):
         await send({**message, "body": body[start : start + WRITE_BYTES], "more_body": True})
