@@ -87,10 +87,20 @@ class Resting:
     def _leave(self) -> None:
         with self._lock:
             self._running -= 1
-            if self._running == 0 and not self._stopped:
-                self._stop_timer()
-                self._timer = self._new_timer(self._idle_seconds, self._rest)
-                self._timer.start()
+            if self._running or self._stopped or self._start_timer():
+                return
+        self._rest()
+
+    def _start_timer(self) -> bool:
+        """False where the system has no thread left for it: the launcher then ends at once."""
+        self._stop_timer()
+        timer = self._new_timer(self._idle_seconds, self._rest)
+        try:
+            timer.start()
+        except RuntimeError:
+            return False
+        self._timer = timer
+        return True
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

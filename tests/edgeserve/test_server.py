@@ -247,7 +247,7 @@ def test_a_broken_connection_at_shutdown_costs_no_other_its_answer(caplog: pytes
             until(lambda: len(state.connections) == 1)
             (served,) = state.connections
             for count in itertools.count(1):
-                deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                deaf.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")  # one piece, which waits for nobody
                 until(partial(answered, running, count))
                 if served.transport.get_write_buffer_size():
                     break

@@ -120,6 +120,21 @@ def test_a_launch_that_fails_counts_no_child(monkeypatch: pytest.MonkeyPatch) ->
     assert box.launchers[0].steps == ["stop"]
 
 
+def test_without_a_thread_for_its_timer_it_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(timer: FakeTimer) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(FakeTimer, "start", refuse)
+    box = Box()
+    box.one.start()
+    assert box.launchers[0].steps == ["start", "stop"]
+    first, second = box.launch(), box.launch()
+    first.close()
+    assert box.launchers[1].steps == ["launch", "launch"]
+    second.close()
+    assert box.launchers[1].steps == ["launch", "launch", "stop"]
+
+
 def test_after_stop_it_starts_nothing() -> None:
     box = Box()
     child = box.launch()

@@ -15,6 +15,7 @@ import pytest
 from benchmarks.mmproj import build_mmproj, picture
 from support.contract import ChatContract, ask
 from support.hot import hot
+from support.server import until
 from support.together import events_together, text_of
 
 from edgeserve.engine import ModelSpec
@@ -192,7 +193,7 @@ def test_a_picture_that_cannot_be_decoded_starts_no_program_and_leaks_nothing(
     after = settled()
     assert not (tmp_path / "started").exists()
     assert not psutil.Process().children()
-    assert psutil.Process().num_fds() <= files
+    until(lambda: psutil.Process().num_fds() <= files)  # another thread may just read a file
     assert after - before < 4 << 20
     assert "red" in answer(engine, look(picture("red")))[0]
 
