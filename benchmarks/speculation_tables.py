@@ -59,7 +59,11 @@ def write(pairs: Pairs, threads: int) -> Path:
     drafts = "; ".join(
         f"{one} {pairs.beside(one, DRAFTED):,.0f} and {pairs.beside(one, ACCEPTED):,.0f}" for one in models
     )
-    rounds = max((one.turn for one in pairs.all), default=0)
+    turns: dict[tuple[str, str], int] = {}
+    for one in pairs.all:
+        turns[one.subject, one.kind] = max(one.turn, turns.get((one.subject, one.kind), 0))
+    least, most = min(turns.values(), default=0), max(turns.values(), default=0)
+    rounds = f"{least} to {most}" if least < most else f"{most}"
     body = [
         f"`python -m benchmarks.speculation`, {threads} threads, one client, {rounds} rounds after a first. Both "
         "sides take turns, and the other one comes first in every second round. The ratio is the median of the ratios "
