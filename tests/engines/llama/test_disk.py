@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama import background
 from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.engines.llama.states import WORTH_STORING, StateFiles
-from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, Sampling, TokenEvent
+from edgeserve.messages import ChatEvent, ChatRequest, ContextEvent, FinishEvent, Sampling, TokenEvent
 
 pytestmark = pytest.mark.models
 STORY = "The lighthouse keeper wrote down every ship that passed, its flag, its cargo and the weather. " * 4
@@ -97,14 +97,20 @@ def test_what_memory_has_no_room_for_comes_back_from_disk(
         assert again == text
 
 
-def test_streams_go_on_while_a_slow_disk_reads_a_conversation(
-    engine: Callable[..., LlamaChat], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = engine(parallel=2, prefix_cache_mb=0)
+def beside_a_saved_story(one: LlamaChat) -> Generator[ContextEvent | None, None, None]:
+    """A stream under way, while the story has left both slots."""
     say(one, STORY)
     stream = one.run(ChatRequest(prompt="Once upon a time", max_tokens=200), threading.Event())
     list(told(one, stream, 2))
     say(one, OTHER)
+    return stream
+
+
+def test_streams_go_on_while_a_slow_disk_reads_a_conversation(
+    engine: Callable[..., LlamaChat], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = engine(parallel=2, prefix_cache_mb=0)
+    stream = beside_a_saved_story(one)
     go, ahead = threading.Event(), StateFiles.read_ahead
     monkeypatch.setattr(StateFiles, "read_ahead", lambda *given: go.wait(60) and ahead(*given))
     again = one.run(ChatRequest(prompt=STORY, max_tokens=4), threading.Event())
@@ -122,10 +128,7 @@ def test_a_conversation_on_disk_is_answered_where_no_thread_can_be_started(
     engine: Callable[..., LlamaChat], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = engine(parallel=2, prefix_cache_mb=0)
-    say(one, STORY)
-    stream = one.run(ChatRequest(prompt="Once upon a time", max_tokens=200), threading.Event())
-    list(told(one, stream, 2))
-    say(one, OTHER)
+    stream = beside_a_saved_story(one)
     tried: list[object] = []
 
     class NoThreads:
