@@ -180,29 +180,27 @@ def test_requests_of_many_connections_begin_a_few_in_a_turn(running: Running, mo
     """Also those that are sent ahead: the first of each connection, and those that follow it."""
     turn, reads = 0, Counter[int]()
     loop: Any = running.server._loop
-    feed, ticking = HttpConnection.data_received, True
+    feed, run_once = HttpConnection.data_received, loop._run_once
 
-    def tick() -> None:
+    def counted() -> None:
         nonlocal turn
         turn += 1
-        if ticking:
-            loop.call_soon(tick)
+        run_once()
 
     def noted(self: Any, data: bytes) -> None:
         reads[turn] += 1
         feed(self, data)
 
+    monkeypatch.setattr(loop, "_run_once", counted)  # a callback would count reads before and behind it apart
     monkeypatch.setattr(HttpConnection, "data_received", noted)
     with contextlib.ExitStack() as links:
         open_ = [links.enter_context(dialled(running)) for _ in range(40)]
-        loop.call_soon_threadsafe(tick)
         for link in open_:
             link.sendall(ASK * 3)
         for link in open_:
             assert [status for status, _ in _answers(link, 3)] == [200] * 3
-        ticking = False
     assert reads.total() >= 40 * 3
-    assert max(reads.values()) <= READS
+    assert max(reads.values()) < 2 * READS  # a turn of reads may begin within a turn of the loop, behind some reads
 
 
 def _answers(link: socket.socket, count: int) -> Iterator[tuple[int, Any]]:

@@ -67,7 +67,7 @@ MODELS = {"asr": "whisper-tiny.en", "tts": "hibari"}
 def test_each_returns_what_it_took_whoever_was_there_before(cycles: Any) -> None:
     for one in cycles[WARM_UP:]:
         took = one["hot"] - one["cold"]
-        assert took > 3 * MB
+        assert took > 1 * MB  # how much it is, is the processor's: kernels and threads have scratch memory of their own
         assert one["hot"] - one["closed"] >= 0.95 * took - 0.2 * MB, one
 
 
