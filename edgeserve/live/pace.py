@@ -1,7 +1,7 @@
 """The time that sessions may take of the event loop for their sound, which a client may send faster than it is spoken.
 
 Sessions work one piece at a time. A session that never stops sending pauses behind its pieces, so that all sessions
-together leave half of the loop's time to others.
+together leave half of the loop's time to others. Clients share the other half equally, however many sessions they have.
 """
 
 from __future__ import annotations
@@ -9,7 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
+
+from edgeserve import clients
+from edgeserve.clients import Groups
 
 LEAST_PAUSE = 0.002
 """Seconds of the shortest pause. Shorter ones add up."""
@@ -21,8 +25,14 @@ class Turns:
     def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
         self.clock = clock
         self.lock = asyncio.Lock()
-        self.working = 0
-        """Sessions that have sound to work on."""
+        self.working: Counter[Groups] = Counter()
+        """Sessions of each client that have sound to work on."""
+
+    def sharers(self, groups: Groups) -> int:
+        """The number of equal parts of the time, if this client's session gets one: keys, networks, sessions."""
+        keys = {key for key, _ in self.working}
+        networks = [one for one in self.working if one[0] == groups[0]]
+        return len(keys) * len(networks) * self.working[groups]
 
 
 class Pace:
@@ -34,20 +44,20 @@ class Pace:
 
     @contextlib.asynccontextmanager
     async def piece(self) -> AsyncIterator[None]:
-        """A turn for some milliseconds of work, and the pause behind it.
+        """A turn for some milliseconds of work of the current client, and the pause behind it.
 
-        ``n`` sessions pause ``2 n - 1`` times as long as they work: together they work half of the time at most.
+        One of ``n`` sharers pauses ``2 n - 1`` times as long as it works: together they work half of the time at most.
         """
-        turns = self._turns
-        turns.working += 1
+        turns, groups = self._turns, clients.current.get().groups
+        turns.working[groups] += 1
         try:
             async with turns.lock:
                 started = turns.clock()
                 yield
-                self._debt += (turns.clock() - started) * (2 * turns.working - 1)
+                self._debt += (turns.clock() - started) * (2 * turns.sharers(groups) - 1)
                 await asyncio.sleep(0)  # other tasks have their turn before the next session has
             if self._debt >= LEAST_PAUSE:
                 pause, self._debt = self._debt, 0.0
                 await asyncio.sleep(pause)
         finally:
-            turns.working -= 1
+            turns.working -= Counter([groups])  # which drops what has come down to 0

@@ -135,7 +135,7 @@ class LlamaChat(LlamaLadder):
         batch = self._hot()[1]
         if isinstance(request, SlotRequest):
             background = Background(lambda: batch.busy, writing)
-            yield from manage(batch, request, active(self.spec.adapters, None), background)
+            yield from manage(batch, request, active(self.spec.adapters, None), background, cancel)
             return
         ready = prepared if isinstance(prepared, Prepared | TextEvent) else self.prepare(request)
         if ready is None:

@@ -7,22 +7,26 @@ import time
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from edgeserve.engine import Cancel
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.background import Background
 from edgeserve.engines.llama.cache import Disk, SavedState
 from edgeserve.engines.llama.state_index import client_of
-from edgeserve.errors import Busy, EngineFailure, Forbidden, InvalidRequest, NotSupported
+from edgeserve.errors import Busy, Cancelled, EngineFailure, Forbidden, InvalidRequest, MemoryPressure, NotSupported
 from edgeserve.messages import SlotEvent, SlotRequest
 
 if TYPE_CHECKING:
     from edgeserve.engines.llama.batch import Batch
     from edgeserve.engines.llama.slot import Slot
 
+RETRY_SECONDS = 5.0
+"""Seconds after which a client may ask again for a state that memory has no room for."""
+
 
 def manage(
-    batch: Batch, request: SlotRequest, adapters: Active, background: Background
+    batch: Batch, request: SlotRequest, adapters: Active, background: Background, cancel: Cancel
 ) -> Generator[SlotEvent | None, None, None]:
-    """Do what is asked of a slot, between two steps. Raises the errors of ``SlotKeeper.manage_slot``.
+    """Do what is asked of a slot, between two steps. Raises the errors of ``SlotKeeper.manage_slot``, and Cancelled.
 
     Yields None for each step to take while ``background`` reads or writes the file. ``adapters``: those that belong to
     the model. Conversations with others are neither saved nor restored.
@@ -31,7 +35,7 @@ def manage(
     if request.action == "erase":
         tokens, size = _erase(batch, _free(batch, request.slot), request), 0
     else:
-        yield from _await_turn(batch, background)
+        yield from _await_turn(batch, background, cancel)
         batch.swapper.copying = True
         try:
             tokens, size = yield from _copy(batch, request, adapters, background)
@@ -40,15 +44,17 @@ def manage(
     yield SlotEvent(tokens, size, time.perf_counter() - started)
 
 
-def _await_turn(batch: Batch, background: Background) -> Generator[None, None, None]:
+def _await_turn(batch: Batch, background: Background, cancel: Cancel) -> Generator[None, None, None]:
     """Yield for each step to take until no other state is copied by hand, and no answer has time of its own.
 
-    A state may be as large as the context, and no book counts the copy.
+    A state may be as large as the context, and no book counts the copy. Raises Cancelled for a client that has gone.
     """
-    while batch.swapper.copying or batch.pieces.owes(batch.slots):
+    while not cancel.is_set() and (batch.swapper.copying or batch.pieces.owes(batch.slots)):
         if batch.swapper.copying:
             yield from background.run(nothing)  # behind the file that its thread reads or writes now
         yield None  # the one that copies continues
+    if cancel.is_set():
+        raise Cancelled("the request was cancelled before its turn came")
 
 
 def nothing() -> None:
@@ -108,7 +114,12 @@ def _restore(
     batch: Batch, request: SlotRequest, salt: str, background: Background
 ) -> Generator[None, None, tuple[int, int]]:
     """Tokens and bytes read."""
-    state, size = yield from background.run(functools.partial(_disk(batch).kept, request.filename, salt))
+    reading = functools.partial(_disk(batch).kept, request.filename, salt)
+    try:
+        state, size = yield from background.run(reading)
+    except MemoryError as error:
+        text = f"{request.filename} cannot be read now: {str(error) or 'memory is short'}; free memory, or try again"
+        raise MemoryPressure(text, retry_after=RETRY_SECONDS) from error
     _free(batch, request.slot)  # an answer may have taken it meanwhile
     if len(state.tokens) >= batch.context.size:
         text = f"{request.filename} holds {len(state.tokens)} tokens; the context holds {batch.context.size}"

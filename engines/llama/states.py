@@ -179,7 +179,7 @@ class StateFiles(StateIndex[StoredState]):
         return HEAD.size + tokens.itemsize * len(tokens) + state.size
 
     def kept(self, name: str, salt: str) -> tuple[SavedState, int]:
-        """A state by its name, and the bytes of its file. Raises NotFound, and InvalidRequest for one of no use."""
+        """A state by its name, and the size of its file. Raises NotFound, MemoryError, InvalidRequest for a bad one."""
         path = self._folder.path / f"{owner_of(salt)}-{name}{KEPT}"
         try:
             if not self._folder.trusted and path.exists():
@@ -192,7 +192,7 @@ class StateFiles(StateIndex[StoredState]):
                 raise ValueError("it belongs to somebody else")
         except FileNotFoundError:
             raise NotFound(f"there is no saved slot {name!r} of this client", param="filename") from None
-        except (OSError, ValueError, struct.error, MemoryError) as error:
+        except (OSError, ValueError, struct.error) as error:
             raise InvalidRequest(f"the saved slot {name!r} is of no use here: {error}", param="filename") from error
         return SavedState(tuple(tokens), data, salt), size
 

@@ -6,7 +6,11 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from edgeserve import clients
+from edgeserve.clients import Client
 from edgeserve.live import pace
 from edgeserve.live.pace import LEAST_PAUSE, Pace, Turns
 
@@ -71,7 +75,7 @@ def test_sessions_work_one_at_a_time_and_all_together_half_of_the_time(monkeypat
     async def run() -> None:
         turns = Turns(work)
         await asyncio.gather(*(session(Pace(turns)) for _ in range(4)))
-        assert turns.working == 0
+        assert not turns.working
 
     asyncio.run(run())
     # Each of 20 pieces lets its session pause up to 7 times as long, while all 4 have work.
@@ -87,7 +91,59 @@ def test_a_failing_piece_gives_its_turn_back(monkeypatch: pytest.MonkeyPatch) ->
             async with Pace(turns).piece():
                 raise ValueError("no")
         async with Pace(turns).piece():
-            assert turns.working == 1
-        assert turns.working == 0
+            assert turns.working.total() == 1
+        assert not turns.working
 
     asyncio.run(run())
+
+
+NEW, OLD = Client("phone", "192.0.2.1"), Client("laptop", "192.0.2.2")
+HOUSE = [Client("laptop", f"192.0.2.{number}") for number in range(3, 8)]
+HOUSE_V6 = [Client("", f"2001:db8::{number}") for number in range(1, 6)]
+
+
+@pytest.mark.parametrize("others", [[OLD] * 1, [OLD] * 3, [OLD] * 8, [OLD] * 40, HOUSE, [*HOUSE, *HOUSE], HOUSE_V6])
+def test_a_client_takes_no_more_of_the_time_with_more_sessions(
+    monkeypatch: pytest.MonkeyPatch, others: list[Client]
+) -> None:
+    """Each session had a part: one client with eight of them left a ninth of the time to another."""
+    work = Work(monkeypatch)
+    pauses: dict[str, list[float]] = {"mine": [], "theirs": []}
+
+    async def pausing(seconds: float) -> None:
+        await asyncio.sleep(0)
+        if seconds:
+            pauses["mine" if clients.current.get() == NEW else "theirs"].append(seconds)
+
+    monkeypatch.setattr(pace, "asyncio", SimpleNamespace(Lock=asyncio.Lock, sleep=pausing))
+
+    async def session(client: Client, turns: Turns, over: asyncio.Event) -> None:
+        clients.current.set(client)
+        one = Pace(turns)
+        async with one.piece():
+            work.now += 0.004
+            await over.wait()  # until all have come
+
+    async def run() -> None:
+        turns, over = Turns(work), asyncio.Event()
+        found = [asyncio.create_task(session(one, turns, over)) for one in (*others, NEW)]
+        await asyncio.sleep(0)
+        assert turns.working.total() == len(found)
+        over.set()
+        await asyncio.gather(*found)
+
+    asyncio.run(run())
+    assert pauses["mine"] == pytest.approx([0.004 * 3])  # a quarter of the time, as for all others together
+    assert min(pauses["theirs"]) >= 0.004 * 3
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4)), min_size=1, max_size=20))
+def test_all_sharers_together_take_the_whole(found: list[tuple[str, int]]) -> None:
+    turns = Turns()
+    for key, network in found:
+        turns.working[Client(key, f"192.0.2.{network}").groups] += 1
+    shares = {groups: count / turns.sharers(groups) for groups, count in turns.working.items()}
+    assert sum(shares.values()) == pytest.approx(1.0)
+    for key in {key for (key,), _ in shares}:
+        own = sum(share for ((other,), _), share in shares.items() if other == key)
+        assert own == pytest.approx(1 / len({key for (key,), _ in shares}))

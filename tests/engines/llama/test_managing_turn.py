@@ -18,8 +18,9 @@ from edgeserve.engines.llama.background import Background
 from edgeserve.engines.llama.cache import SavedState
 from edgeserve.engines.llama.drafts import Drafts
 from edgeserve.engines.llama.managing import manage
-from edgeserve.errors import Busy
+from edgeserve.errors import Busy, Cancelled, MemoryPressure
 from edgeserve.messages import SlotEvent, SlotRequest
+from edgeserve.system.headroom import NoRoom
 
 PATIENCE = 60.0
 
@@ -67,7 +68,7 @@ def test_one_state_is_copied_at_a_time(count: int) -> None:
     with ThreadPoolExecutor(1) as threads:
         background = [Background(lambda: 0, lambda: threads) for _ in range(count)]
         saves = {
-            number: manage(batch, SlotRequest("save", 0, f"a{number}"), (), one)
+            number: manage(batch, SlotRequest("save", 0, f"a{number}"), (), one, threading.Event())
             for number, one in enumerate(background)
         }
         found: dict[int, SlotEvent] = {}
@@ -111,11 +112,13 @@ def test_a_save_that_waits_lets_the_loop_go_on_though_the_disk_is_idle() -> None
     context.model = SimpleNamespace(adapters=SimpleNamespace(salted=lambda salt, active: salt))  # type: ignore[attr-defined]
     talk(batch, prompt(1))
     with ThreadPoolExecutor(1) as threads:
-        first = manage(batch, SlotRequest("save", 0, "a"), (), Background(lambda: 0, lambda: threads))
+        first = manage(
+            batch, SlotRequest("save", 0, "a"), (), Background(lambda: 0, lambda: threads), threading.Event()
+        )
         assert next(first) is None
         disk.go.set()
     at_once: Any = AtOnce()
-    second = manage(batch, SlotRequest("save", 0, "b"), (), Background(lambda: 0, lambda: at_once))
+    second = manage(batch, SlotRequest("save", 0, "b"), (), Background(lambda: 0, lambda: at_once), threading.Event())
     assert next(second) is None
     assert next(first) is not None
     assert next(second) is not None
@@ -135,7 +138,7 @@ def test_a_client_that_restores_chooses_nobody_whose_conversation_leaves(number:
     with ThreadPoolExecutor(1) as threads:
         for _ in range(5):
             asked = SlotRequest("restore", number, "mine", "me")
-            restore = manage(batch, asked, (), Background(lambda: 0, lambda: threads))
+            restore = manage(batch, asked, (), Background(lambda: 0, lambda: threads), threading.Event())
             until(lambda restore=restore: next(restore) is not None)  # type: ignore[misc]
             assert batch.slots[number].tokens == prompt(9)
             number = (number + 1) % 4
@@ -154,7 +157,9 @@ def test_a_save_waits_for_the_time_that_answers_have_of_their_own() -> None:
     batch.pieces.delay(batch.slots, 1000.0)
     idle = next(number for number, slot in enumerate(batch.slots) if slot is not stream)
     with ThreadPoolExecutor(1) as threads:
-        save = manage(batch, SlotRequest("save", idle, "a"), (), Background(lambda: 1, lambda: threads))
+        save = manage(
+            batch, SlotRequest("save", idle, "a"), (), Background(lambda: 1, lambda: threads), threading.Event()
+        )
         assert [next(save) for _ in range(5)] == [None] * 5
         assert not disk.kept_states
         batch.give_back(stream)
@@ -184,6 +189,49 @@ def test_a_slot_that_is_restored_owes_the_answers_their_time(refuses: bool) -> N
     idle = next(number for number, slot in enumerate(batch.slots) if slot is not stream)
     assert not batch.pieces.owes(batch.slots)
     with ThreadPoolExecutor(1) as threads, pytest.raises(Busy) if refuses else contextlib.nullcontext():
-        asked = manage(batch, SlotRequest("restore", idle, "a"), (), Background(lambda: 1, lambda: threads))
+        asked = manage(
+            batch, SlotRequest("restore", idle, "a"), (), Background(lambda: 1, lambda: threads), threading.Event()
+        )
         until(lambda: next(asked) is not None)
     assert batch.pieces.owes(batch.slots)
+
+
+@pytest.mark.parametrize("action", ["save", "restore"])
+@pytest.mark.parametrize("waits_for", ["disk", "answers"])
+def test_a_client_that_has_gone_waits_for_no_turn(action: Any, waits_for: str) -> None:
+    """It held its place in the queue behind the states of others, and copied one for nobody."""
+    disk: Any = SlowDisk()
+    batch, context = batch_of(slots=2, disk=disk)
+    context.model = SimpleNamespace(adapters=SimpleNamespace(salted=lambda salt, active: salt))  # type: ignore[attr-defined]
+    talk(batch, prompt(1))
+    if waits_for == "disk":
+        batch.swapper.copying = True
+    else:
+        stream, _ = batch.take(prompt(2))
+        decode(batch, stream)
+        batch.push(stream, 1)
+        batch.pieces.delay(batch.slots, 1000.0)
+    gone = threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        asked = manage(batch, SlotRequest(action, 0, "a"), (), Background(lambda: 1, lambda: threads), gone)
+        assert [next(asked) for _ in range(3)] == [None] * 3
+        gone.set()
+        with pytest.raises(Cancelled):
+            until(lambda: next(asked) is not None)
+    assert batch.swapper.copying == (waits_for == "disk")
+
+
+@pytest.mark.parametrize("error", [NoRoom("101 MB are more than a quarter of the 400 MB"), MemoryError()])
+def test_a_state_that_memory_has_no_room_for_is_no_mistake_of_the_client(error: MemoryError) -> None:
+    """It got a 400, and a client that follows the standard never asks again."""
+    disk: Any = SlowDisk()
+    disk.kept = lambda name, salt: (_ for _ in ()).throw(error)
+    batch, context = batch_of(slots=2, disk=disk)
+    context.model = SimpleNamespace(adapters=SimpleNamespace(salted=lambda salt, active: salt))  # type: ignore[attr-defined]
+    with ThreadPoolExecutor(1) as threads:
+        background = Background(lambda: 0, lambda: threads)
+        asked = manage(batch, SlotRequest("restore", 0, "a"), (), background, threading.Event())
+        with pytest.raises(MemoryPressure, match=str(error) or "memory is short") as refused:
+            until(lambda: next(asked) is not None)
+    assert refused.value.retry_after
+    assert not batch.swapper.copying

@@ -10,7 +10,6 @@ from edgeserve.engines.llama.cache import SavedState
 from edgeserve.engines.llama.state_memory import allocate
 from edgeserve.engines.llama.states import StateFiles
 from edgeserve.engines.llama.states_folder import StatesFolder
-from edgeserve.errors import InvalidRequest
 from edgeserve.system import headroom
 from edgeserve.units import MB
 
@@ -37,7 +36,7 @@ def test_a_state_on_disk_waits_there_until_memory_has_room(
     with monkeypatch.context() as patch:
         patch.setattr(headroom, "available", lambda: 60 * MB)
         assert files.read(found) is None
-        with pytest.raises(InvalidRequest, match="a quarter of the 60 MB"):
+        with pytest.raises(MemoryError, match="a quarter of the 60 MB"):
             files.kept("mine", "")
     assert "removed" not in caplog.text
     assert files.read(found) == state.data
