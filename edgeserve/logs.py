@@ -102,7 +102,7 @@ class Folding(logging.Filter):
         super().__init__()
         self._limit, self._seconds, self._clock, self._most = limit, seconds, clock, most
         self._seen: dict[Kind, list[float]] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a collection may log of what it collects, in the midst of counting
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING or hasattr(record, "folded"):
@@ -122,7 +122,8 @@ class Folding(logging.Filter):
     def repeated(self) -> list[logging.LogRecord]:
         """One record for each kind whose time is over and that has suppressed lines."""
         with self._lock:
-            due = {kind: seen for kind, seen in self._seen.items() if self._clock() - seen[0] >= self._seconds}
+            seen_now = self._seen.copy()
+            due = {kind: seen for kind, seen in seen_now.items() if self._clock() - seen[0] >= self._seconds}
             for kind in due:
                 del self._seen[kind]
         return [self._record(kind, int(count) - self._limit) for kind, (_, count) in due.items() if count > self._limit]

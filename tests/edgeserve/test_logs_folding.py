@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+import itertools
 import logging
+import threading
+from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.gates import Clock
+from support.server import until
 
 from edgeserve.logs import Folding, FoldingHandler, PlainFormatter
 
@@ -70,3 +75,37 @@ def test_kinds_without_end_take_no_memory() -> None:
         one.handle(record(f"kind {number}"))
     assert len(one.folding.kinds()) == 5
     assert len(stream.getvalue().splitlines()) == 100
+
+
+class Collecting(Clock):
+    """A clock that is read as a collection begins, which logs of what it collects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: Callable[[], object] = lambda: None
+
+    def __call__(self) -> float:
+        log, self.log = self.log, lambda: None
+        log()
+        return super().__call__()
+
+
+@each(("counted", "collected"), itertools.product(["a kind", "another", "told"], ["a kind", "another"]))
+def test_a_collection_that_logs_while_lines_are_counted_stops_nothing(counted: str, collected: str) -> None:
+    """From Python 3.12 on a collection may begin between any two steps. Each later warning waited for ever."""
+    clock, stream = Collecting(), io.StringIO()
+    one = handler(clock, stream)
+    for _ in range(5):
+        one.handle(record("told"))
+    clock.now += 60
+    clock.log = lambda: one.handle(record(collected))
+    do = one.tell if counted == "told" else lambda: one.handle(record(counted))
+    thread = threading.Thread(target=do, daemon=True)
+    thread.start()
+    until(lambda: not thread.is_alive())
+    one.tell()
+    one.handle(record("the next"))
+    lines = stream.getvalue().splitlines()
+    assert [line.partition("[-] ")[2] for line in lines[3:]].count(collected) == 1 + (counted == collected)
+    assert "repeated 2 more times" in stream.getvalue()
+    assert lines[-1].endswith("the next")
