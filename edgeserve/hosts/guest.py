@@ -288,6 +288,7 @@ class Guest:
         told = None
         if error is not None:
             told = failures.write_error(error, self._engine.spec.name, "".join(traceback.format_exception(error)))
+            error.__traceback__ = None  # its frames know the request, and while the worker rests, nothing collects
         writer = codec.Writer()
         self._channel.send(Kind.DONE, number, [told, writer.write(result), failed], writer.body)
 

@@ -141,6 +141,8 @@ def test_a_request_that_is_refused_keeps_no_picture(running: Running) -> None:
         until(lambda: running.app.state.picture_files.held == 0)
     finally:
         gc.enable()
+    if sys.platform == "linux":
+        until(lambda: not pictures_mapped())
 
 
 @pytest.mark.parametrize("side", [8, 700])
