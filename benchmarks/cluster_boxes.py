@@ -98,13 +98,13 @@ def ray_boxes(memory: Sequence[int], delay: float = 0.0, leak_mb: int = 0, **pla
     from edgeserve.cluster.ray_app import APP, Plan, application
 
     wanted: dict[str, Any] = {"least": len(memory), "most": len(memory), "owner": ("/admin/",)}
-    made = Plan(**wanted | plan, command=cluster_node.command(delay, leak_mb))
+    port = free_port()
+    made = Plan("127.0.0.1", port, **wanted | plan, command=cluster_node.command(delay, leak_mb))
     cluster = Cluster()
     try:
         there = _started(cluster, memory)
-        port = free_port()
-        serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": port})
-        serve.run(application(made), name=APP, route_prefix="/")
+        serve.start(proxy_location="Disabled")
+        serve.run(application(made), name=APP, route_prefix=None)
         yield RayBoxes(cluster, f"http://127.0.0.1:{port}", there)
     finally:
         if ray.is_initialized():

@@ -13,7 +13,9 @@ from ray.exceptions import RayError
 from ray.serve.config import AutoscalingConfig, AutoscalingContext, AutoscalingPolicy, RequestRouterConfig
 from ray.serve.exceptions import RayServeException
 
+from edgeserve import listening
 from edgeserve.cluster.door import Door
+from edgeserve.cluster.front import Front
 from edgeserve.cluster.passing import ATTEMPTS
 from edgeserve.cluster.question import Question
 from edgeserve.cluster.ray_node import NodeReplica
@@ -21,7 +23,7 @@ from edgeserve.cluster.ray_router import PlacingRouter
 from edgeserve.cluster.scale import JOIN_AFTER, LEAVE_AFTER, Burden, scale
 from edgeserve.cluster.snapshot import collect
 from edgeserve.dataclass import dataclass
-from edgeserve.errors import Busy
+from edgeserve.errors import Busy, EdgeserveError
 
 APP = "edgeserve"
 HEAD = "edgeserve_head"
@@ -40,9 +42,11 @@ log = logging.getLogger("edgeserve.cluster")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A cluster to run: ``least`` to ``most`` nodes. ``key`` and ``owner`` as in ``Door``, ``command`` as in
-    ``NodeReplica``. ``join_after`` and ``leave_after`` as in ``scale``, in seconds."""
+    """A cluster to run: ``least`` to ``most`` nodes, and a door at ``host`` and ``port``. ``key`` and ``owner`` as in
+    ``Door``, ``command`` as in ``NodeReplica``. ``join_after`` and ``leave_after`` as in ``scale``, in seconds."""
 
+    host: str
+    port: int
     least: int = 1
     most: int = 1
     key: str = ""
@@ -53,16 +57,24 @@ class Plan:
 
 
 class DoorReplica:
-    """The door as a replica of Ray Serve, which hands it every request as ASGI."""
+    """The door as a replica of Ray Serve. It serves its clients itself; Ray only starts and watches it."""
 
-    def __init__(self, nodes: Any, plan: Plan) -> None:
+    async def __init__(self, nodes: Any, plan: Plan) -> None:  # type: ignore[misc]  # Ray awaits it
+        """Raises ConfigError for an address that cannot be had."""
         self._leases = nodes.options(stream=True, method_name="lease")
         self._nodes = nodes
-        self._door = Door(self._lease, self._status, plan.key, plan.owner)
+        self._front = Front(Door(self._lease, self._status, plan.key, plan.owner))
+        await self._front.open(listening.listen(plan.host, plan.port, "--listen"))
 
-    def __serve_build_asgi_app__(self) -> Door:
-        """Ray's hook for an application that is made with the replica."""
-        return self._door
+    async def check_health(self) -> None:
+        """Raises EdgeserveError when the door has ended; Ray starts another replica then."""
+        if not self._front.alive:
+            raise EdgeserveError("the door has ended")
+
+    async def __del__(self) -> None:
+        """Ray calls this when the replica ends in peace."""
+        if front := getattr(self, "_front", None):
+            await front.close()
 
     @contextlib.asynccontextmanager
     async def _lease(self, question: Question) -> AsyncIterator[str]:
@@ -133,7 +145,7 @@ def application(plan: Plan) -> Any:
         ),
     )
     door = serve.deployment(
-        serve.ingress()(DoorReplica),
+        DoorReplica,
         name="door",
         max_ongoing_requests=MOST_LEASES,
         ray_actor_options={"num_cpus": 0, "resources": {HEAD: 0.001}},

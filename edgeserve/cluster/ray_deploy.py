@@ -22,9 +22,9 @@ def deploy(address: str, host: str, port: int, plan: Mapping[str, Any]) -> None:
     from edgeserve.cluster.ray_app import APP, Plan, application
 
     ray.init(address=address, log_to_driver=False, logging_level="ERROR", namespace=APP)
-    serve.start(proxy_location="HeadOnly", http_options={"host": host, "port": port})
-    made = Plan(plan["least"], plan["most"], plan["key"], tuple(plan["owner"]), tuple(plan["command"]))
-    serve.run(application(made), name=APP, route_prefix="/")
+    serve.start(proxy_location="Disabled")
+    made = Plan(host, port, plan["least"], plan["most"], plan["key"], tuple(plan["owner"]), tuple(plan["command"]))
+    serve.run(application(made), name=APP, route_prefix=None)
 
 
 if __name__ == "__main__":

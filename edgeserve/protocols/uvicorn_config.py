@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 from uvicorn.config import Config
 
 from edgeserve.connections import ACCEPTED_AT_ONCE
@@ -23,7 +23,7 @@ uvicorn.Config = Config  # type: ignore[misc]
 
 
 def uvicorn_config(
-    application: Starlette, shared: Mapping[str, Any], certificate: Certificate | None, end_seconds: int
+    application: ASGIApp, shared: Mapping[str, Any], certificate: Certificate | None, end_seconds: int
 ) -> Config:
     """``shared``: arguments of all connections. ``end_seconds``: time that answers under way have at the end."""
     http: Callable[..., asyncio.BaseProtocol] = functools.partial(HttpConnection, **shared)

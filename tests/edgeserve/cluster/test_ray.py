@@ -106,6 +106,18 @@ def test_a_client_that_goes_ends_its_answer(boxes: RayBoxes, client: httpx.Clien
     until(lambda: sum(one.requests for one in status(boxes, client).nodes) == 0, 30)
 
 
+def test_an_answer_that_nobody_reads_waits_at_its_node(boxes: RayBoxes, client: httpx.Client) -> None:
+    """Ray's proxy took it as fast as the node made it, and kept it in memory."""
+    long = says(f"{'w' * 16_000} " * 600, stream=True)
+    with client.stream("POST", boxes.url + CHAT, json=long) as unread:
+        lines = unread.iter_lines()  # kept: closing it would close the connection
+        next(lines)
+        with httpx.Client(timeout=120, trust_env=False) as other:  # its answer takes as long, and begins later
+            assert other.post(boxes.url + CHAT, json=long).status_code == 200
+        assert sum(one.requests for one in status(boxes, client).nodes) == 1
+    until(lambda: sum(one.requests for one in status(boxes, client).nodes) == 0, 30)
+
+
 def test_a_queue_brings_further_nodes_in(boxes: RayBoxes, client: httpx.Client) -> None:
     def ask() -> None:
         assert httpx.post(boxes.url + CHAT, json=says("word " * 300), timeout=120).status_code == 200
