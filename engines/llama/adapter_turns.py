@@ -8,7 +8,9 @@ from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.slot import Slot
 
 TURN = 4
-"""Calls for one set of adapters while another waits. A change of the set costs about half a step of a small model."""
+"""Calls for one set of adapters while another waits. A change of the set costs about half a step of a small model.
+
+A call that reads a prompt takes up to ``pieces.GAP`` seconds, and is a turn alone."""
 
 
 class AdapterTurns:
@@ -29,9 +31,9 @@ class AdapterTurns:
         # A slot that got no tokens in the calls of its set must not give the set the next turn, too.
         return min(waiting, key=lambda one: max(one.stepped, self._served.get(one.adapters, 0))).adapters
 
-    def note(self, adapters: Active, call: int, slots: Sequence[Slot]) -> None:
-        """Count a call. ``slots``: those whose sets are remembered."""
-        self._calls = self._calls + 1 if adapters == self.now else 1
+    def note(self, adapters: Active, call: int, slots: Sequence[Slot], *, long: bool = False) -> None:
+        """Count a call. ``slots``: those whose sets are remembered; ``long``: it read a prompt, which ends the turn."""
+        self._calls = TURN if long else self._calls + 1 if adapters == self.now else 1
         self.now = adapters
         self._served = {slot.adapters: self._served.get(slot.adapters, 0) for slot in slots if slot.busy}
         self._served[adapters] = call

@@ -230,7 +230,8 @@ class Batch:
         if self.pieces.owes(answers) or any(slot.stepped < self._read for slot in answers):
             waiting = answers
         adapters = self._turns.choose(waiting)
-        shares = self.pieces.divide([slot for slot in waiting if slot.adapters == adapters], beside=bool(answers))
+        own = [slot for slot in waiting if slot.adapters == adapters]
+        shares = self.pieces.divide(own, beside=bool(answers) or len(own) < len(waiting))
         written = all(len(share.slot.pending) <= SHORT for share in shares)
         if written and any(share.slot.guess is not None for share in shares):
             self._drafting.add(shares)
@@ -239,10 +240,11 @@ class Batch:
     def _advance(self, shares: Sequence[Share]) -> None:
         """Note the decoded tokens in their slots."""
         index = -1
+        long = any(len(share.slot.pending) > SHORT for share in shares)
         if shares:
             self._calls += 1
-            self._turns.note(shares[0].slot.adapters, self._calls, self._slots)
-        if any(len(share.slot.pending) > SHORT for share in shares):
+            self._turns.note(shares[0].slot.adapters, self._calls, self._slots, long=long)
+        if long:
             self._read = self._calls
         for share in shares:
             slot, tokens, draft = share.slot, share.tokens, share.draft
