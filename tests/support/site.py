@@ -8,6 +8,9 @@ import ssl
 from collections.abc import AsyncIterator
 
 BYTES = b"GIF89a" + bytes(range(200))
+CRUMBS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"
+INTERIM = b"", b"HTTP/1.1 100 Continue\r\n\r\n"
+"""The beginning of an answer, and the part that follows again and again."""
 
 
 class Site:
@@ -49,6 +52,12 @@ class Site:
             writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
             while not writer.is_closing():
                 writer.write(b"400\r\n" + bytes(1024) + b"\r\n")
+                await writer.drain()
+        elif path in ("/crumbs", "/interim"):
+            head, part = CRUMBS if path == "/crumbs" else INTERIM
+            writer.write(head)
+            while not writer.is_closing():
+                writer.write(part * 1000)
                 await writer.drain()
         elif path == "/missing":
             writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")

@@ -7,13 +7,15 @@ that it finds, and connects to the very address that it checked. It does the sam
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from edgeserve.api.limits import Limits
+from edgeserve.api.pictures.connection import Connection, Refused, connected
 from edgeserve.api.pictures.special_addresses import Address, is_public
 from edgeserve.errors import InvalidRequest
 from edgeserve.figures.account import outgoing
@@ -22,10 +24,13 @@ from edgeserve.residency.aside import Aside
 if TYPE_CHECKING:
     import ssl
 
+    import h11
     import httpx
 
 PORTS = {"http": 80, "https": 443}
 REDIRECTS = 3
+MOVED = (301, 302, 303, 307, 308)
+"""Statuses of answers that name another address (RFC 9110, 15.4)."""
 HEADERS = {"User-Agent": "edgeserve", "Accept": "image/*", "Accept-Encoding": "identity", "Connection": "close"}
 LONGEST = 8 << 10
 """Characters of an address."""
@@ -75,31 +80,27 @@ class Remote:
             raise InvalidRequest(f"{param}: {text}", param=param)
         if len(url) > LONGEST:
             raise InvalidRequest(f"{param}: an address has at most {LONGEST} characters", param=param)
-        import httpx
-
         seconds = self._limits.remote_seconds
         trusted = await CERTIFICATES.run(certificates)
+        import h11  # after httpx, which ``certificates`` imports on a thread: that takes some time
+        import httpx
+
         self._deadline = self._deadline or asyncio.get_running_loop().time() + seconds
         try:
-            async with (
-                asyncio.timeout_at(self._deadline),
-                httpx.AsyncHTTPTransport(verify=trusted, trust_env=False) as transport,
-            ):
-                return await self._follow(transport, self._checked(url))
+            async with asyncio.timeout_at(self._deadline):
+                return await self._follow(trusted, self._checked(url))
         except TimeoutError:
             raise InvalidRequest(f"{param}: not fetched within {seconds:g} seconds", param=param) from None
-        except (Refused, httpx.HTTPError) as error:
+        except (Refused, OSError, h11.RemoteProtocolError, httpx.HTTPError) as error:
             raise InvalidRequest(f"{param}: {error or type(error).__name__}", param=param) from error
 
-    async def _follow(self, transport: httpx.AsyncHTTPTransport, url: httpx.URL) -> bytes:
+    async def _follow(self, trusted: ssl.SSLContext, url: httpx.URL) -> bytes:
         for _ in range(1 + REDIRECTS):
-            answer = await self._ask(transport, url)
-            try:
-                if not answer.has_redirect_location:
-                    return await self._read(answer)
-                following = self._checked(answer.headers["Location"], url)
-            finally:
-                await answer.aclose()
+            async with self._asked(trusted, url) as connection:
+                head = await connection.head()
+                if (place := _moved(head)) is None:
+                    return await self._read(connection, head.status_code)
+            following = self._checked(place, url)
             if (url.scheme, following.scheme) == ("https", "http"):
                 raise Refused("redirects from https to an unencrypted address")
             url = following
@@ -122,23 +123,24 @@ class Remote:
             raise Refused(f"port {url.port}; only 80 and 443 are asked, or those in remote_image_hosts of models.toml")
         return url
 
-    async def _ask(self, transport: httpx.AsyncHTTPTransport, url: httpx.URL) -> httpx.Response:
-        """The answer of the first address that takes the connection."""
-        import httpx
-
-        failure: httpx.ConnectError | None = None
-        for address in await self._addresses(url):
-            request = httpx.Request(
-                "GET",
-                url.copy_with(host=address),
-                headers={"Host": url.netloc.decode(), **HEADERS, **outgoing()},
-                extensions={"sni_hostname": url.host},  # whose certificate is asked for, and checked
-            )
-            try:
-                return await transport.handle_async_request(request)
-            except httpx.ConnectError as error:
-                failure = error
-        raise failure or Refused(f"{url.host} has no address")
+    @contextlib.asynccontextmanager
+    async def _asked(self, trusted: ssl.SSLContext, url: httpx.URL) -> AsyncGenerator[Connection, None]:
+        """A connection to the first address that takes it, on which the picture was asked for."""
+        headers = {"Host": url.netloc.decode(), **HEADERS, **outgoing()}
+        fields = [(name.encode(), value.encode()) for name, value in headers.items()]
+        tls, name = trusted if url.scheme == "https" else None, url.raw_host.decode()
+        failure: OSError | None = None
+        async with contextlib.AsyncExitStack() as stack:
+            for address in await self._addresses(url):
+                link = connected(address, url.port or PORTS[url.scheme], url.raw_path, fields, tls=tls, name=name)
+                try:
+                    connection = await stack.enter_async_context(link)
+                except OSError as error:
+                    failure = error
+                    continue
+                yield connection
+                return
+            raise failure or Refused(f"{url.host} has no address")
 
     async def _addresses(self, url: httpx.URL) -> list[str]:
         try:
@@ -152,15 +154,18 @@ class Remote:
             raise Refused(f"{url.host} {text}")
         return found
 
-    async def _read(self, answer: httpx.Response) -> bytes:
-        if answer.status_code != 200:
-            raise Refused(f"answered {answer.status_code}")
+    async def _read(self, connection: Connection, status: int) -> bytes:
+        if status != 200:
+            raise Refused(f"answered {status}")
         data = bytearray()
-        async for chunk in answer.aiter_raw():
-            self._hold(len(chunk))
-            data += chunk
+        async with contextlib.aclosing(connection.body()) as pieces:
+            async for piece in pieces:
+                self._hold(len(piece))
+                data += piece
         return bytes(data)
 
 
-class Refused(ValueError):
-    """An address that the server does not fetch. It becomes an InvalidRequest."""
+def _moved(head: h11.Response) -> str | None:
+    """The address that an answer redirects to; None for another answer."""
+    place = dict(head.headers).get(b"location")
+    return place.decode("latin-1") if place is not None and head.status_code in MOVED else None

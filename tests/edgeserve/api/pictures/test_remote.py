@@ -30,6 +30,7 @@ OPEN = Limits(remote_images=True)
 
 
 async def loopback(host: str, port: int) -> list[str]:
+    await asyncio.sleep(0)  # a look-up is a wait
     return ["127.0.0.1"]
 
 
@@ -66,6 +67,8 @@ def test_a_picture_comes_whole_and_no_secret_goes() -> None:
         ("/missing", "answered 404"),
         ("/noise", "image_url: "),
         ("/cut", "image_url: "),
+        ("/crumbs", "in pieces that are too small"),
+        ("/interim", "more than 8 interim answers"),
         ("/loop", "redirects more than 3 times"),
         ("/file", "file address; only http and https"),
         ("/elsewhere", "evil.test is not among remote_image_hosts"),
