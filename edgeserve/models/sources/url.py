@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from edgeserve.errors import DiskFull, SourceUnavailable, StoreError
 from edgeserve.models.sources import beginning
+from edgeserve.models.sources.framing import HTTPHandler, HTTPSHandler
 from edgeserve.models.sources.source import CHUNK, KEPT_FREE, Report, UrlSource, file_name
 
 TIMEOUT_SECONDS = 30.0
@@ -95,7 +96,7 @@ def _identity(mark: Path) -> str | None:
 
 def _opener() -> urllib.request.OpenerDirector:
     opener = urllib.request.OpenerDirector()
-    handlers: list[Any] = [urllib.request.ProxyHandler(), urllib.request.HTTPHandler(), urllib.request.HTTPSHandler()]
+    handlers: list[Any] = [urllib.request.ProxyHandler(), HTTPHandler(), HTTPSHandler()]
     handlers += [_Redirects(), urllib.request.HTTPErrorProcessor(), urllib.request.HTTPDefaultErrorHandler()]
     handlers += [urllib.request.UnknownHandler()]
     for handler in handlers:
