@@ -25,9 +25,11 @@ from edgeserve.system import heap
 from edgeserve.messages import Pcm, SpeakRequest, TranscribeRequest
 from edgeserve.system import pages
 from edgeserve.engines.asr.onnx import OnnxSpeechToText
+from edgeserve.engines.onnx.crowd import Crowd
 from edgeserve.engines.tts.onnx import OnnxTextToSpeech
 
 heap.tune()
+Crowd.threads = lambda self: self.most  # a busy machine would change the number meanwhile, and the memory with it
 files = json.loads(sys.argv[1])
 spec = lambda job: ModelSpec(job, job, "", {role: Path(path) for role, path in files[job].items()}, threads=2)
 asr, tts = OnnxSpeechToText(spec("asr")), OnnxTextToSpeech(spec("tts"))

@@ -26,10 +26,12 @@ from edgeserve.engine import ModelSpec
 from edgeserve.system import heap
 from edgeserve.messages import SpeakRequest
 from edgeserve.system import pages
+from edgeserve.engines.onnx.crowd import Crowd
 from edgeserve.engines.tts.onnx import OnnxTextToSpeech
 
 TEXT = "It was a bright cold day in April, and the clocks were striking thirteen. " * 3
 heap.tune()
+Crowd.threads = lambda self: self.most  # a busy machine would change the number meanwhile, and the memory with it
 engine = OnnxTextToSpeech(ModelSpec("tts", "hibari", "", {"model": Path(sys.argv[1])}, threads=2))
 footprint = lambda: [engine.footprint().mapped, engine.footprint().private]
 
@@ -94,8 +96,8 @@ def test_warm_has_no_mapped_page_and_as_much_private_memory_as_was_opened(measur
 
 
 def test_weights_are_not_private(measured: dict[str, Any]) -> None:
-    """Measured: 7 MB for the sessions of the voice and its phonemizer; with the weights of both copied, 15."""
-    assert max(one["at_warm"][1] for one in measured["cycles"][1:]) < 9 * MB
+    """Measured: 7 to 9 MB for the sessions of the voice and its phonemizer; with the weights of both copied, 17."""
+    assert max(one["at_warm"][1] for one in measured["cycles"][1:]) < 12 * MB
 
 
 def test_the_footprint_is_what_the_process_took(measured: dict[str, Any]) -> None:
