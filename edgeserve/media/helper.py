@@ -20,8 +20,8 @@ from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.media")
 
-END_SECONDS = 2.0
-"""Time between the end of a child's socket and its exit code."""
+END_SECONDS = 10.0
+"""Longest time between the end of a child's socket and its exit code: a busy machine takes seconds to end a process."""
 
 
 class Helper(Closing):

@@ -1,4 +1,4 @@
-"""A models.toml and a store, made up; gates that end with their test."""
+"""A models.toml and a store, made up; gates that end with their test, and patience."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gates import make_gate
+from support.gates import PATIENCE_SECONDS, make_gate
 from support.store import hibari
 
 from edgeserve.residency.gate import Gate
@@ -41,6 +41,12 @@ def models(settings: Path) -> dict[str, str]:
     (folder / "hibari.onnx").write_bytes(bytes(2048))
     (folder / "manifest.json").write_text(json.dumps(hibari(2048)))
     return {"EDGESERVE_MODELS_DIR": str(settings / "store")}
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes of a cluster may take their time: on a busy machine, the second that they have is short."""
+    monkeypatch.setattr("edgeserve.cluster.reader.SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.fixture

@@ -87,8 +87,9 @@ def test_no_descriptors_left_is_a_line_and_no_spinning(
     Full.spare.clear()
     with caplog.at_level(logging.WARNING), serving(fake_pool(["llm"])) as running, dialled(running):
         until(lambda: Full.attempts > 0)
-        waiting.wait(0.2)  # asyncio tries again after 0.4 s; spinning would be thousands of attempts by now
-        assert Full.attempts <= 3 * ACCEPTED_AT_ONCE
+        # asyncio tries again after 0.4 s. Spinning would be thousands of attempts by now; a busy machine waits longer.
+        waiting.wait(0.2)
+        assert Full.attempts <= 20 * ACCEPTED_AT_ONCE
         Full.spare.set()
         until(lambda: alive(running))
         records = tuple(caplog.records)  # asyncio fails to resume accepting on a server that has stopped meanwhile

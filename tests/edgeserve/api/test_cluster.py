@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from benchmarks.process import free_port
 from support.server import fake_pool, serving
 
@@ -12,6 +13,7 @@ def test_a_server_without_peers_says_that_there_is_no_cluster() -> None:
         assert (answer.status_code, answer.json()) == (200, {"pressure": "LOW", "nodes": [], "silent": {}})
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_server_shows_its_peers_and_those_that_are_silent() -> None:
     gone = f"127.0.0.1:{free_port()}"
     with serving(fake_pool(["asr"]), api_key="secret-key") as other:

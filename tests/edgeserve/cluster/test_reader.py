@@ -99,6 +99,7 @@ def test_a_name_that_cannot_be_is_a_node_that_does_not_answer() -> None:
         asyncio.run(run())
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_real_server_is_read() -> None:
     async def run(url: str) -> Snapshot:
         async with make_client("secret-key") as there:

@@ -22,6 +22,7 @@ from edgeserve.engine import Rung
 from edgeserve.errors import EdgeserveError
 
 
+@pytest.mark.usefixtures("patient")
 def test_status_shows_the_nodes_and_those_that_are_silent(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gone = f"127.0.0.1:{free_port()}"
     with serving(fake_pool(["llm"])) as running:
@@ -37,6 +38,7 @@ def test_status_shows_the_nodes_and_those_that_are_silent(settings: Path, capsys
     assert list(told["silent"]) == [gone]
 
 
+@pytest.mark.usefixtures("patient")
 def test_status_asks_one_server_for_its_peers(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gone = f"127.0.0.1:{free_port()}"
     with serving(fake_pool(["asr"])) as other:

@@ -48,7 +48,8 @@ def opened(running: Running, **settings: int) -> Iterator[socket.socket]:
 @pytest.mark.parametrize("size", [0, 1, 125])
 def test_pings_whose_pongs_are_not_read_fill_no_memory(live: Running, size: int) -> None:
     waiting = [0]
-    with opened(live, timeout=1, receive_bytes=4096) as link:
+    with opened(live, receive_bytes=4096) as link:
+        link.settimeout(1)
         pings = frame(PING, os.urandom(size)) * 2000
         with contextlib.suppress(TimeoutError, ConnectionError):
             for _ in range(500):

@@ -35,6 +35,7 @@ def shown(tab: Tab, *bodies: dict[str, Any]) -> list[str]:
     return looks
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_peers_of_a_server_are_shown(browser: Any) -> None:
     gone = f"127.0.0.1:{free_port()}"
     with serving(fake_pool(["asr"]), api_key=KEY) as other:

@@ -33,7 +33,7 @@ def first(client: Client, *kinds: str) -> Event:
 
 
 def test_it_looks_what_there_is_and_leaves(wyoming: Wyoming) -> None:
-    with wyoming.dialled(timeout=1.0) as client:
+    with wyoming.dialled() as client:
         client.link.sendall(line("describe"))
         info = first(client, "info").data
     assert all(one["attribution"].keys() == {"name", "url"} for kind in info.values() for one in kind)
