@@ -255,7 +255,7 @@ class Batch:
             slot.position += len(tokens)
             slot.cells += len(tokens) + len(draft)
             slot.output = None if slot.pending else index
-            slot.draft, slot.guess = draft, None
+            slot.begin(draft)
             slot.drafted += len(draft)
             index += len(draft)
 

@@ -1,37 +1,29 @@
 """Speculative decoding: guessed tokens ride in the call that decodes the next token.
 
 The answer samples at each of them with its own sampler and keeps them as long as they are what it samples. So an answer
-is the same as without drafts (docs/decisions/0032-speculation.md), and a wrong guess costs only time. How many tokens
-to draft follows from the share of guesses that came true, and from the measured cost of larger calls.
+is the same as without drafts (docs/decisions/0032-speculation.md), and a wrong guess costs only time. The length of a
+draft follows from the share of guesses that came true, and from the measured cost of larger calls. The time that wrong
+guesses may take is bounded.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from edgeserve.dataclass import dataclass
+from edgeserve.engines.llama.chances import DRAFTED, FORCED, LONG, Chances, OwnChances, kind_of
+from edgeserve.engines.llama.credit import Credit, Purse
 from edgeserve.engines.llama.lookup import Lookup
 from edgeserve.engines.llama.pace import Pace
 
-FIRST = (0.3, 0.5, 0.7, 0.8, 0.9, 0.9, 0.7)
-"""Chance of a guessed token before any guess, by kind. The kinds: matches of 2, 3, 4 to 7, 8 to 15, and more tokens;
-guesses of a grammar; guesses of a draft model."""
-KINDS = len(FIRST)
-FORCED, DRAFTED = KINDS - 2, KINDS - 1
-"""Kinds of guesses that a grammar made, and a draft model."""
 FADES = 0.97
 """Weight of the guesses of a draft model after each answer: once nobody asks it any more, it is tried again some 100
 answers later."""
-FIRST_WEIGHT = 2.0
-"""Guesses that the first chance counts as."""
-PRIOR = 4.0
-"""Guesses of the engine's other answers that count as much in a new answer."""
-REMEMBERED = 64
-"""Guesses of a kind that count in full; older ones count half."""
-SURE = 0.98
-"""Chance of a guess at most."""
+RECENT = 16
+"""Tokens after a long match for which an answer counts as one that copies."""
 GAIN = 1.05
 """A draft must promise so many times the tokens a second."""
 CROWDED = 1.25
@@ -44,13 +36,22 @@ PLAIN_EVERY = 64
 class Guess:
     """Tokens that may come next.
 
-    ``chance``: one of them is right if those before it are. ``written``: tokens of the answer so far.
+    - ``chance``: one of them is right if those before it are. ``written``: tokens of the answer so far.
+    - ``limit``: the most that a draft may lose, in calls of one token; ``cover``: one that tries a new size of call.
+    - ``wanted``: tokens to draft if there were no limit. ``drafted``: tokens that the call had.
+    - ``others``: tokens of the call that come before the draft. ``answers``: those that need no guess.
     """
 
     tokens: Sequence[int]
     chance: float
     kind: int
     written: int = 0
+    limit: float = math.inf
+    cover: float = math.inf
+    wanted: int = 0
+    drafted: int = 0
+    others: int = 1
+    answers: int = 1
 
     @property
     def open(self) -> bool:
@@ -63,33 +64,6 @@ class Costs(Protocol):
 
     share: float
     pace: Pace
-
-
-class Chances:
-    """Shares of guesses that came true, by kind. ``prior``: those of all answers, for one answer."""
-
-    def __init__(self, prior: Chances | None = None) -> None:
-        self._prior = prior
-        self._tried, self._right = [0.0] * KINDS, [0.0] * KINDS
-
-    def note(self, kind: int, tried: int, right: int) -> None:
-        """Count guesses here and in the prior."""
-        if self._tried[kind] >= REMEMBERED:
-            self.fade(kind, 0.5)
-        self._tried[kind] += tried
-        self._right[kind] += right
-        if self._prior is not None:
-            self._prior.note(kind, tried, right)
-
-    def fade(self, kind: int, by: float) -> None:
-        """Count earlier guesses of a kind less."""
-        self._tried[kind] *= by
-        self._right[kind] *= by
-
-    def of(self, kind: int) -> float:
-        """Chance of a guessed token, at most SURE."""
-        before, weight = (FIRST[kind], FIRST_WEIGHT) if self._prior is None else (self._prior.of(kind), PRIOR)
-        return min(SURE, (self._right[kind] + weight * before) / (self._tried[kind] + weight))
 
 
 class Drafts:
@@ -108,6 +82,7 @@ class Drafts:
         self.model = model
         self.pace = Pace()
         self.chances = Chances()
+        self.purse = Purse()
         self._drafted = 0
 
     def writer(self, tokens: Sequence[int]) -> Drafter:
@@ -128,43 +103,79 @@ class Drafts:
 
         ``guesses``: one for each answer. ``forced``: tokens of the call beside one of each answer.
         """
-        counts = self._plan(guesses, room, forced)[0]
-        if not any(counts):
+        counts = [0] * len(guesses)
+        begun = size = len(guesses) + forced
+        room = min(room, self.longest, self.pace.reach - begun)
+        if room <= 0 or not any(guesses):
             return counts
-        if self._drafted >= PLAIN_EVERY:
-            self._drafted = 0
-            return [0] * len(guesses)
-        self._drafted += 1
+        expected, spent = float(begun), 0.0
+        for number, guess in _likeliest(guesses):
+            call = Call(self, begun, size, expected, spent, len(guesses) > 1)
+            left = room - (size - begun)
+            guess.others, guess.answers = size, begun
+            guess.wanted = call.best(guess, left)[0]
+            most = guess.limit if self.pace.knows(size + guess.wanted) else guess.cover
+            counts[number], _, gain = call.best(guess, left, most * self.pace.cost(1))
+            size, expected = size + counts[number], expected + gain
+            spent += counts[number] * self.making(guess)
+        if any(counts):
+            self._drafted = (self._drafted + 1) % (PLAIN_EVERY + 1)
+            if not self._drafted:
+                return [0] * len(guesses)
         return counts
 
     def rate(self, guess: Guess) -> float:
         """Tokens a second with the best draft of a guess; 0 where none pays, or before a call was measured."""
-        counts, rate = self._plan([guess], self.longest, 0)
-        return rate if any(counts) else 0.0
+        room = min(self.longest, self.pace.reach - 1)
+        count, rate, _ = Call(self, 1, 1, 1.0, 0.0, False).best(guess, room) if room > 0 else (0, 0.0, 0.0)
+        return rate if count else 0.0
 
-    def _plan(self, guesses: Sequence[Guess | None], room: int, forced: int) -> tuple[list[int], float]:
-        """The tokens to draft, and the tokens a second that they promise."""
-        counts, pace, answers = [0] * len(guesses), self.pace, len(guesses)
-        begun = answers + forced
-        room = min(room, self.longest, pace.reach - begun)
-        if room <= 0 or not any(guesses):
-            return counts, 0.0
-        base = pace.cost(begun)
-        bound = base * CROWDED if answers > 1 else float("inf")
-        size, expected, best, spent = begun, float(begun), begun / base * GAIN, 0.0
-        for number, guess in _likeliest(guesses):
-            each = self.drafting if guess.open else 0.0
-            gain, more, found = 0.0, 0, 0.0
-            for count in range(1, min(self.longest if guess.open else len(guess.tokens), room - (size - begun)) + 1):
-                gain += guess.chance**count
-                cost = pace.cost(size + count) + spent + count * each
-                if cost > bound:
-                    break
-                if (expected + gain) / cost > best:
-                    best, more, found = (expected + gain) / cost, count, gain
-            counts[number] = more
-            size, expected, spent = size + more, expected + found, spent + more * each
-        return counts, best
+    def gain(self, guess: Guess, count: int, right: int) -> float:
+        """Calls of one token that a draft of ``count`` tokens saved, of which ``right`` were; below 0: it cost more."""
+        pace = self.pace
+        cost = pace.cost(guess.others + count) - pace.cost(guess.others) + count * self.making(guess)
+        return (right * pace.cost(guess.answers) / guess.answers - cost) / pace.cost(1)
+
+    def making(self, guess: Guess) -> float:
+        """Seconds in which a token of the guess is made."""
+        return self.drafting if guess.kind == DRAFTED else 0.0
+
+
+@dataclass(slots=True)
+class Call:
+    """A call that drafts may make larger.
+
+    - ``begun``: its tokens without drafts. ``size``: those with the drafts so far.
+    - ``expected``: tokens that it gives answers. ``spent``: seconds in which a draft model makes the drafts so far.
+    - ``shared``: other answers wait for it.
+    """
+
+    drafts: Drafts
+    begun: int
+    size: int
+    expected: float
+    spent: float
+    shared: bool
+
+    def best(self, guess: Guess, room: int, most: float = math.inf) -> tuple[int, float, float]:
+        """The tokens to draft, the tokens a second that they promise, and the tokens that they add.
+
+        ``most``: seconds that the draft may lose.
+        """
+        pace, each = self.drafts.pace, self.drafts.making(guess)
+        base, before = pace.cost(self.begun), pace.cost(self.size) + self.spent
+        bound = min(base * CROWDED if self.shared else math.inf, before + most)
+        best, found = max(self.expected / before, self.begun / base * GAIN), (0, 0.0, 0.0)
+        gain = 0.0
+        for count in range(1, min(self.drafts.longest if guess.open else len(guess.tokens), room) + 1):
+            gain += guess.chance**count
+            cost = pace.cost(self.size + count) + self.spent + count * each
+            if cost > bound:
+                break
+            if (self.expected + gain) / cost > best:
+                best = (self.expected + gain) / cost
+                found = count, best, gain
+        return found
 
 
 def _likeliest(guesses: Sequence[Guess | None]) -> Iterator[tuple[int, Guess]]:
@@ -178,33 +189,77 @@ class Drafter:
 
     def __init__(self, drafts: Drafts, tokens: Sequence[int]) -> None:
         self._drafts = drafts
-        self._chances = Chances(drafts.chances)
+        self._chances = OwnChances(drafts.chances)
+        self._credit = Credit(drafts.purse)
         self._lookup = Lookup(tokens)
         self._guess: Guess | None = None
+        self._shadow: Shadow | None = None
         self._written = 0
+        self._copied = -RECENT
+        """Tokens of the answer up to its latest long match."""
 
     def note(self, tokens: Sequence[int], forced: Sequence[int] = ()) -> None:
         """Note the next tokens of the answer, and those that a grammar forces after them."""
-        if (guess := self._guess) is not None and guess.tokens:
+        guess = self._guess
+        if guess is not None and guess.tokens:
             tried, right = _compare(guess.tokens, tokens)
             self._chances.note(guess.kind, tried, right)
+        if self._drafts.pace.reach:
+            self._settle(guess, tokens)
         for token in (*tokens, *forced):
             self._lookup.add(token)
-        self._written += len(tokens) + len(forced)
+            self._written += 1
+            if self._lookup.matched >= LONG:
+                self._copied = self._written
+
+    def _settle(self, guess: Guess | None, tokens: Sequence[int]) -> None:
+        """Charge a draft, or judge by the next tokens one that was held back."""
+        if guess is not None and guess.drafted:
+            self._credit.count(self._drafts.gain(guess, guess.drafted, len(tokens) - 1))
+            self._shadow = None
+            return
+        self._credit.plain()
+        if self._shadow is None and guess is not None and guess.tokens and guess.wanted:
+            self._shadow = Shadow(guess)
+        if self._shadow is not None and (right := self._shadow.judge(tokens)) is not None:
+            shown, self._shadow = self._shadow.guess, None
+            self._credit.show(self._drafts.gain(shown, shown.wanted, right))
 
     def guess(self, likely: Sequence[int] = ()) -> Guess | None:
         """A guess at the next tokens, perhaps one that the draft model has to make. ``likely``: that of a grammar."""
         tokens, kind = (likely, FORCED) if likely else self._looked_up()
-        found = Guess(tokens[: self._drafts.longest], self._chances.of(kind), kind) if tokens else None
+        found = None
+        if tokens:
+            cover = self._credit.cover
+            limit = cover if likely else self._credit.limit
+            found = Guess(tokens[: self._drafts.longest], self._chances.of(kind), kind, limit=limit, cover=cover)
         if self._drafts.model is not None:
-            own = Guess((), self._chances.of(DRAFTED), DRAFTED, self._written)
+            own = Guess((), self._chances.of(DRAFTED), DRAFTED, self._written, self._credit.cover)
             if self._drafts.rate(own) > (self._drafts.rate(found) if found else 0.0):
                 found = own
         self._guess = found
         return found
 
     def _looked_up(self) -> tuple[Sequence[int], int]:
-        return self._lookup.guess(self._drafts.longest), _kind(self._lookup.matched)
+        copying = self._written - self._copied <= RECENT
+        return self._lookup.guess(self._drafts.longest), kind_of(self._lookup.matched, copying)
+
+
+class Shadow:
+    """A draft that was held back. The next tokens judge it all the same."""
+
+    def __init__(self, guess: Guess) -> None:
+        self.guess = guess
+        self._right = 0
+
+    def judge(self, tokens: Sequence[int]) -> int | None:
+        """Its right tokens, as soon as they are known."""
+        wanted = self.guess.tokens[: self.guess.wanted]
+        for token in tokens:
+            if self._right == len(wanted) or wanted[self._right] != token:
+                return self._right
+            self._right += 1
+        return self._right if self._right == len(wanted) else None
 
 
 class NoDrafter(Drafter):
@@ -218,11 +273,6 @@ class NoDrafter(Drafter):
 
     def guess(self, likely: Sequence[int] = ()) -> None:
         return None
-
-
-def _kind(matched: int) -> int:
-    """The kind of a guess by the tokens that match: 2, 3, 4 to 7, 8 to 15, or more."""
-    return max(0, min(matched - 2, 1)) if matched < 4 else min(matched.bit_length() - 1, FORCED - 1)
 
 
 def _compare(guessed: Sequence[int], came: Sequence[int]) -> tuple[int, int]:

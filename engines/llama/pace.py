@@ -45,6 +45,10 @@ class Pace:
         """Tokens of the largest call whose cost may be guessed; 0 before the first call."""
         return GROWTH * self._sizes[-1] if self._sizes else 0
 
+    def knows(self, tokens: int) -> bool:
+        """Whether so large a call was measured, or a larger one."""
+        return bool(self._sizes) and tokens <= self._sizes[-1]
+
     def cost(self, tokens: int) -> float:
         """Seconds of a call: measured, on the line through its neighbours, or hoped for. Requires one call."""
         known = self._costs.get(tokens)

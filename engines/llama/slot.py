@@ -64,6 +64,12 @@ class Slot:
         """Note that the KV cache holds exactly these tokens."""
         self.tokens, self.position, self.cells = list(tokens), len(tokens), len(tokens)
 
+    def begin(self, draft: list[int]) -> None:
+        """Note the draft of the latest call, which used up the guess."""
+        if self.guess is not None:
+            self.guess.drafted = len(draft)
+        self.draft, self.guess = draft, None
+
     @property
     def reusable(self) -> Sequence[int]:
         """Tokens that another prompt may share."""

@@ -18,8 +18,9 @@ from support.examples import examples
 from edgeserve.engines.llama.adapter_turns import TURN
 from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache
+from edgeserve.engines.llama.chances import SURE
 from edgeserve.engines.llama.context import Item
-from edgeserve.engines.llama.drafts import SURE, Drafts, Guess
+from edgeserve.engines.llama.drafts import Drafts, Guess
 from edgeserve.engines.llama.options import BATCH, LONGEST_DRAFT
 from edgeserve.engines.llama.pieces import CREDIT, FIRST, GAP, KEPT, LEAST, OWN, SHORT, TILE
 from edgeserve.engines.llama.slot import Slot

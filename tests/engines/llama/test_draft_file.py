@@ -84,8 +84,8 @@ def test_answers_are_the_same_with_a_model_that_drafts_for_itself(make: Make, mo
     assert same.count(False) <= 1
     drafted, accepted = kept(engine)
     assert accepted > 20
-    if not temperature:
-        assert accepted > 0.8 * drafted
+    if not temperature:  # the guesses from the text, some of which are wrong, cost nothing here
+        assert accepted > 0.7 * drafted
 
 
 def test_answers_are_the_same_with_a_model_that_is_wrong(make: Make) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 from support.spelling import PIECES, DiceSampler, draft_model, slope, spell, spelling_batch, usual
 
+from edgeserve.engines.llama.chances import DRAFTED
 from edgeserve.engines.llama.draft_model import DraftModel
 from edgeserve.engines.llama.drafting import CAUGHT_UP
-from edgeserve.engines.llama.drafts import DRAFTED, Drafts
+from edgeserve.engines.llama.drafts import Drafts
 from edgeserve.engines.llama.slot import Slot
 from edgeserve.messages import ChatRequest
 

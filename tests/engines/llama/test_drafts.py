@@ -8,18 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from edgeserve.engines.llama.drafts import (
-    CROWDED,
-    FIRST,
-    FIRST_WEIGHT,
-    FORCED,
-    PLAIN_EVERY,
-    SURE,
-    Chances,
-    Drafter,
-    Drafts,
-    Guess,
-)
+from edgeserve.engines.llama.chances import FIRST, FIRST_WEIGHT, FORCED, SURE
+from edgeserve.engines.llama.drafts import CROWDED, PLAIN_EVERY, Drafter, Drafts, Guess
 
 LONGEST = 16
 
@@ -78,6 +68,35 @@ def test_the_likelier_guess_is_drafted_first() -> None:
     assert counts[1] > counts[0]
 
 
+def test_a_draft_loses_no_more_than_it_may_if_all_of_it_is_wrong() -> None:
+    drafts = drafts_of(0.1)
+    lengths = []
+    for limit in (0.0, 0.35, 0.95, 9.0):
+        (length,) = drafts.plan([Guess(range(LONGEST), SURE, 0, limit=limit)], 100)
+        lengths.append(length)
+    assert lengths == [0, 3, 9, LONGEST]
+
+
+def test_a_size_of_call_that_nobody_knows_is_tried_at_the_cost_of_the_engine() -> None:
+    drafts = Drafts(LONGEST)
+    drafts.pace.note(1, 1.0)
+    assert drafts.plan([Guess(range(LONGEST), SURE, 0, limit=0.0, cover=9.0)], 100) == [1]
+    drafts.pace.note(2, 1.2)
+    drafts.pace.note(4, 1.6)
+    drafts.pace.note(8, 2.0)
+    drafts.pace.note(17, 2.5)
+    assert drafts.plan([Guess(range(LONGEST), SURE, 0, limit=0.0, cover=9.0)], 100) == [0]
+
+
+def test_a_draft_gains_the_calls_that_it_saves_and_costs_the_rest_of_its_call() -> None:
+    drafts, found = drafts_of(0.1), guess(SURE)
+    drafts.plan([found], 100)
+    assert drafts.gain(found, 5, 5) == pytest.approx(5 - 0.5)
+    assert drafts.gain(found, 5, 0) == pytest.approx(-0.5)
+    found.others = found.answers = 2  # beside another answer, whose token is half of the call
+    assert drafts.gain(found, 5, 5) == pytest.approx(5 * 1.1 / 2 - 0.5)
+
+
 def test_there_is_no_draft_before_a_call_was_measured() -> None:
     assert Drafts(LONGEST).plan([guess(SURE)], 100) == [0]
 
@@ -109,35 +128,6 @@ def test_a_draft_promises_more_tokens_a_second_than_none(chance: float, slope: f
     (count,) = drafts.plan([guess(chance)], 100)
     expected = sum(chance**one for one in range(count + 1))
     assert expected / drafts.pace.cost(1 + count) >= 1 / drafts.pace.cost(1)
-
-
-def test_chances_follow_what_came_true() -> None:
-    chances = Chances()
-    assert chances.of(0) == FIRST[0]
-    chances.note(0, 40, 40)
-    chances.note(1, 40, 0)
-    assert chances.of(0) > 0.9
-    assert chances.of(1) < 0.1
-    assert chances.of(2) == FIRST[2]
-
-
-def test_an_answer_starts_from_the_chances_of_others_and_learns_its_own() -> None:
-    engine = Chances()
-    engine.note(0, 60, 0)
-    answer = Chances(engine)
-    assert answer.of(0) < 0.1
-    answer.note(0, 30, 30)
-    assert answer.of(0) > 0.8
-    assert engine.of(0) == pytest.approx((30 + FIRST_WEIGHT * FIRST[0]) / (90 + FIRST_WEIGHT))
-
-
-def test_old_guesses_weigh_less() -> None:
-    chances = Chances()
-    for _ in range(200):
-        chances.note(0, 1, 1)
-    for _ in range(60):
-        chances.note(0, 1, 0)
-    assert chances.of(0) < 0.5
 
 
 def written(drafter: Drafter, tokens: Sequence[int]) -> None:

@@ -56,6 +56,11 @@ def test_calls_grow_step_by_step() -> None:
     assert pace_of(n1=1.0, n4=1.0).reach == 8
 
 
+def test_the_cost_of_a_size_is_known_up_to_the_largest_that_was_measured() -> None:
+    assert not Pace().knows(1)
+    assert [pace_of(n1=1.0, n4=1.0).knows(size) for size in (1, 3, 4, 5)] == [True, True, True, False]
+
+
 def test_a_size_that_no_call_had_for_long_is_forgotten_but_never_the_smallest() -> None:
     pace = pace_of(n1=1.0, n8=9.0)
     for _ in range(2 * STALE):
