@@ -130,7 +130,13 @@ BOUNDS: Sequence[str] = (
     "cache the ratio is 0.31, and 0.21 for llama-3.2-1b, whose tokens take 32 KB. "
     '`kv_type = "q8_0"` halves the cache. It is not the default, because it changes the words.',
     "**Beside a busy process** both share two cores with it. Ours leaves it one and computes with one thread, so that "
-    "no thread waits for another that has lost its core ([decision 27](../decisions/0027-threads.md)).",
+    "no thread waits for another that has lost its core ([decision 27](../decisions/0027-threads.md)). Llama in "
+    "Q4_K_M with eight clients, a warm-up and one pair in `perf record`, 499 samples a second of both cores: the "
+    "products took 39 s of ours and 39 s of llama-server, for the same answers. Threads that wait (libgomp) took 0.4 "
+    "s of ours and 87 s of llama-server. So one core bounds ours: 24.4 to 25.1 tokens/s in all seven pairs. "
+    "llama-server had 10.7 to 29.1. Its two threads have up to 1.33 cores of the two where the kernel deals them out "
+    "evenly, and it depends on the kernel how much of that they wait. Where they hardly wait, one core cannot have "
+    "1.2 of their tokens/s.",
 )
 """Profiles and measurements of 2026-11-23."""
 
