@@ -109,6 +109,12 @@ BOUNDS: Sequence[str] = (
     "conversation makes a prompt of 476 tokens 190 ms longer and each token 10 ms "
     "([decision 5](../decisions/0005-conversations-at-rest.md)). Calls of 512 tokens are no faster than calls of 256: "
     "0.997 in the median of 7 pairs.",
+    "**A known prefix, inside and outside of the server's own time.** Both servers tell how long the prompt took "
+    "(`timings.prompt_ms`), from its turn to the first token. Six pairs, 18 questions to each, medians, ours and "
+    "llama-server. Smollm2: 76.8 and 76.4 ms, and 5.7 and 4.4 ms around them. Qwen3 in Q4_0: 149.9 and 144.8 ms, and "
+    "5.4 and 4.7 ms around them. So connection, template, tokens, queue and the way of the first text through HTTP "
+    "cost 0.7 to 1.3 ms more than in llama-server. The rest of the difference with qwen3, 5 ms, is spent from the "
+    "turn to the first token, in reading 18 tokens behind 920 known ones.",
     "**A long prompt beside streams.** llama-server reads it in one call, and its streams stand still meanwhile. Ours "
     "go on, with a token each after 256 tokens of the prompt. Qwen3, before the conversation at rest was written "
     "ahead: 3.50 s, 1.31 of llama-server's time (4 rounds). A trace of one round: 0.24 s saved the 104 MB of the "
