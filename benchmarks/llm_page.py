@@ -109,6 +109,12 @@ BOUNDS: Sequence[str] = (
     "conversation makes a prompt of 476 tokens 190 ms longer and each token 10 ms "
     "([decision 5](../decisions/0005-conversations-at-rest.md)). Calls of 512 tokens are no faster than calls of 256: "
     "0.997 in the median of 7 pairs.",
+    "**A known prefix, inside and outside of the server's own time.** Both servers tell how long the prompt took "
+    "(`timings.prompt_ms`), from its turn to the first token. Six pairs, 18 questions to each, medians, ours and "
+    "llama-server. Smollm2: 76.8 and 76.4 ms, and 5.7 and 4.4 ms around them. Qwen3 in Q4_0: 149.9 and 144.8 ms, and "
+    "5.4 and 4.7 ms around them. So connection, template, tokens, queue and the way of the first text through HTTP "
+    "cost 0.7 to 1.3 ms more than in llama-server. The rest of the difference with qwen3, 5 ms, is spent from the "
+    "turn to the first token, in reading 18 tokens behind 920 known ones.",
     "**A long prompt beside streams.** llama-server reads it in one call, and its streams stand still meanwhile. Ours "
     "go on, with a token each after 256 tokens of the prompt. Qwen3, before the conversation at rest was written "
     "ahead: 3.50 s, 1.31 of llama-server's time (4 rounds). A trace of one round: 0.24 s saved the 104 MB of the "
@@ -130,7 +136,13 @@ BOUNDS: Sequence[str] = (
     "cache the ratio is 0.31, and 0.21 for llama-3.2-1b, whose tokens take 32 KB. "
     '`kv_type = "q8_0"` halves the cache. It is not the default, because it changes the words.',
     "**Beside a busy process** both share two cores with it. Ours leaves it one and computes with one thread, so that "
-    "no thread waits for another that has lost its core ([decision 27](../decisions/0027-threads.md)).",
+    "no thread waits for another that has lost its core ([decision 27](../decisions/0027-threads.md)). Llama in "
+    "Q4_K_M with eight clients, a warm-up and one pair in `perf record`, 499 samples a second of both cores: the "
+    "products took 39 s of ours and 39 s of llama-server, for the same answers. Threads that wait (libgomp) took 0.4 "
+    "s of ours and 87 s of llama-server. So one core bounds ours: 24.4 to 25.1 tokens/s in all seven pairs. "
+    "llama-server had 10.7 to 29.1. Its two threads have up to 1.33 cores of the two where the kernel deals them out "
+    "evenly, and it depends on the kernel how much of that they wait. Where they hardly wait, one core cannot have "
+    "1.2 of their tokens/s.",
 )
 """Profiles and measurements of 2026-11-23."""
 

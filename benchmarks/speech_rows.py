@@ -40,10 +40,14 @@ WRONG, WRONG_OTHER = "wrong", "wrong_other"
 
 BOUNDS = (
     "`perf record` of both cores, 999 samples a second, both sides in turns.",
-    "**Short text**, 16 rounds: 47 ms, and 50 of the voice library. Of both cores' time ours spends 30% in the "
-    "network (ONNX Runtime), 12% in Python, 10% in NumPy, 6% in the C library, 3% in the kernel. The rest, 38%, is "
-    "idle. The library spends 68% in the network, whose threads spin, and leaves hardly any idle. So ours is bound by "
-    "what runs on one core: the signal processing of the last sentence, Python and HTTP.",
+    "**Short text**, 28 pairs: 46 ms, and 51 of the voice library. In 16 rounds before, 38% of both cores' time was "
+    "idle, and the ratio was 1.03. One cause was that both threads of the network came to share a core after a pause "
+    "([decision 27](../decisions/0027-threads.md)). A recording of the scheduler's switches in three requests without "
+    "the library, 40 to 45 ms each: the first sentence's network takes 13 ms on both cores. The second one's takes 13 "
+    "to 14 on one, beside the samples of the first. Its own samples take 6 on one core, the phonemes 1. Some 6 to 12 "
+    "ms are left for the request, the way to the worker, the pieces back and the client, whose threads had 4 to 7 ms "
+    "of a core. 1.2 takes 42 ms beside the library. Alone, in the engine, the text takes 32 to 36 ms. The library's "
+    "time has no HTTP in it.",
     "**Ten minutes**, 3 rounds before the encoder kept its memory for the next window: 8.81 s, and 9.58 of the batched "
     "pipeline. Of both cores' time ours spent 66% in the networks, 12% in the kernel, 3% in the C library, 2% in "
     "Python. Some 13% was idle. The kernel's part were page faults. Two thirds of them were the encoder's activations, "

@@ -34,18 +34,23 @@ def usable(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -
     return max(1, len(allowed()) if quota is None else min(len(allowed()), math.ceil(quota)))
 
 
-def fast(root: Path = SYS_CPU) -> int:
+def fast_ones(root: Path = SYS_CPU) -> Collection[int]:
     """Cores of the affinity that are no efficiency cores; all of them where the system gives no speeds.
 
     Threads of a runtime wait for each other several hundred times a token: a slow core holds up all the fast ones.
     """
     for name in SPEEDS:
         try:
-            speeds = [int((root / f"cpu{number}" / name).read_text(encoding="ascii")) for number in allowed()]
+            speeds = {one: int((root / f"cpu{one}" / name).read_text(encoding="ascii")) for one in allowed()}
         except (OSError, ValueError):
             continue
-        return sum(one >= FAST_SHARE * max(speeds) for one in speeds)
-    return len(allowed())
+        return [one for one, speed in speeds.items() if speed >= FAST_SHARE * max(speeds.values())]
+    return allowed()
+
+
+def fast(root: Path = SYS_CPU) -> int:
+    """The number of ``fast_ones``."""
+    return len(fast_ones(root))
 
 
 def default_threads(most: int) -> int:

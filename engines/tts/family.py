@@ -67,9 +67,9 @@ class Family(Protocol):
         """
         ...
 
-    def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
+    def say(self, piece: str, voice: str, speed: float, beside: bool = False) -> Iterator[Any]:
         """float32 samples in [-1, 1], shape (n,), as they are computed. An array is valid until the next is asked for.
 
-        The caller may call this on another thread while it iterates over the samples of the piece before.
+        The caller may call this on another thread while it iterates over the samples of the piece before: ``beside``.
         """
         ...

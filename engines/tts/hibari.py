@@ -72,13 +72,13 @@ class Hibari(ReadByHibari):
         self._phonemizers = Phonemizers(folder, {self.british(voice) for voice in graphs})
         self.mapped = [*self._phonemizers.mapped, *(path for graph in graphs.values() for path in graph.data)]
 
-    def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
+    def say(self, piece: str, voice: str, speed: float, beside: bool = False) -> Iterator[Any]:
         import numpy
 
         ids = self._phonemizers[self.british(voice)].ids(piece)
         inputs = {"ids": numpy.asarray([ids], numpy.int64), "speed": numpy.asarray([speed], numpy.float32)}
         keep = len(ids) * KEPT_FOR_ONE if len(ids) <= KEPT_IDS else 0
-        outputs = session.run(self._sessions[voice].now(), None, inputs, reuse=True, keep=keep)
+        outputs = session.run(self._sessions[voice].now(busy=beside), None, inputs, reuse=True, keep=keep)
         return spectrum.samples(_frames([one[0] for one in outputs]), self._noise)
 
 

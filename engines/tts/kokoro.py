@@ -64,7 +64,7 @@ class Kokoro(ReadByHibari):
         self._phonemizers = Phonemizers(folder, {self.british(name) for name in names})
         self.mapped = [*self._phonemizers.mapped, *graph.data]
 
-    def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
+    def say(self, piece: str, voice: str, speed: float, beside: bool = False) -> Iterator[Any]:
         import numpy
 
         ids = self._phonemizers[self.british(voice)].ids(piece)

@@ -214,9 +214,9 @@ class OnnxTextToSpeech:
             with self._reading:
                 return next(pieces, None)
 
-        def say(piece: str) -> Iterator[Any]:
+        def say(piece: str, beside: bool) -> Iterator[Any]:
             with self._computing:
-                return family.say(piece, voice, pace)
+                return family.say(piece, voice, pace, beside)
 
         samples = computed_ahead(read, say, limit, cancel)
         with contextlib.closing(samples):

@@ -128,7 +128,7 @@ class Piper:
         for part in cut.parts(text, _words if english else normal.unmarked):
             yield from cut.sounding(self._phonemes(part) if part else "", limit)
 
-    def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
+    def say(self, piece: str, voice: str, speed: float, beside: bool = False) -> Iterator[Any]:
         import numpy
 
         settings = self._settings

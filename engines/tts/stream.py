@@ -13,23 +13,23 @@ LONGEST = 96_000
 
 
 def computed_ahead(
-    read: Callable[[], str | None], say: Callable[[str], Iterator[Any]], limit: int, cancel: Cancel
+    read: Callable[[], str | None], say: Callable[[str, bool], Iterator[Any]], limit: int, cancel: Cancel
 ) -> Generator[Any | None, None, None]:
     """The samples of each piece that ``read`` gives, then None for the piece's end. An empty piece gives only None.
 
     A thread reads one piece ahead, computes this piece beside the samples of the current one, and ends with the last
-    piece. It computes ahead only where both pieces together have at most ``limit`` phonemes, so that two pieces take no
-    more memory than the longest one.
+    piece. ``say`` learns whether samples of another piece are computed meanwhile. The thread computes ahead only where
+    both pieces together have at most ``limit`` phonemes. So two pieces take no more memory than the longest one.
     """
     with ThreadPoolExecutor(1, "edgeserve-tts") as thread:
         piece, samples = read(), None
         reading = thread.submit(read)
         while piece is not None and not cancel.is_set():
-            samples = samples or (say(piece) if piece else iter(()))
+            samples = samples or (say(piece, False) if piece else iter(()))
             following = reading.result()
             coming = None
             if following and len(piece) + len(following) <= limit and not cancel.is_set():
-                coming = thread.submit(say, following)
+                coming = thread.submit(say, following, True)
             reading = thread.submit(read)
             yield from samples
             yield None

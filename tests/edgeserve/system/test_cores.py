@@ -62,6 +62,7 @@ def test_efficiency_cores_are_left_out(
         file.parent.mkdir(parents=True)
         file.write_text(f"{speed}\n")
     assert cores.fast(tmp_path) == fast
+    assert all(speeds[one] >= cores.FAST_SHARE * max(speeds) for one in cores.fast_ones(tmp_path))
 
 
 def test_all_cores_are_fast_where_the_system_tells_no_speeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

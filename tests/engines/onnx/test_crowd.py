@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 
 import pytest
 
-from edgeserve.engines.onnx.crowd import LOOK_EVERY, Crowd, Sessions, extra_bytes, shrink
+from edgeserve.engines.onnx.crowd import LOOK_EVERY, PAUSE, Crowd, Sessions, extra_bytes, shrink
 from edgeserve.errors import EngineFailure
-from edgeserve.system import pages
+from edgeserve.system import apart, pages
 from edgeserve.system.load import Neighbours
 
 
@@ -60,6 +61,62 @@ def test_a_session_of_fewer_threads_is_opened_once_when_it_is_needed() -> None:
         clock.now += LOOK_EVERY
     assert seen == ["session of 2", "session of 1", "session of 2", "session of 1"]
     assert made == [2, 1]
+
+
+def test_a_run_beside_a_thread_of_the_model_leaves_it_a_core() -> None:
+    found = Sessions(crowd(Clock(), 0.0), lambda threads: f"session of {threads}")
+    assert [found.now(busy=1), found.now()] == ["session of 1", "session of 2"]
+    wide = Sessions(Crowd(2, Loads([0.0]), Clock(), count=4), lambda threads: f"session of {threads}")
+    assert wide.now(busy=1) == "session of 2", "four cores have room for three threads"
+
+
+@pytest.fixture
+def moves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Moves of threads, in order, where core 7 is the caller's."""
+    made: list[str] = []
+
+    @contextlib.contextmanager
+    def kept_from(core: int | None) -> Iterator[None]:
+        made.append(f"kept from {core}")
+        yield
+        made.append("free")
+
+    monkeypatch.setattr(apart, "own", lambda threads: 7 if threads > 1 else None)
+    monkeypatch.setattr(apart, "kept_from", kept_from)
+    monkeypatch.setattr(apart, "go", lambda core, away=False: made.append(f"{'from' if away else 'to'} {core}"))
+    return made
+
+
+def test_threads_of_a_session_leave_the_core_of_its_caller(moves: list[str]) -> None:
+    clock = Clock()
+    found = Sessions(crowd(clock, 0.0), lambda threads: moves.append(f"open {threads}"))
+    found.now()
+    assert moves == ["kept from 7", "open 2", "free", "to 7"]
+
+
+def test_a_caller_takes_its_core_after_a_pause_alone(moves: list[str]) -> None:
+    clock = Clock()
+    found = Sessions(crowd(clock, 0.0), lambda threads: None)
+    moves.clear()
+    for seconds in (0.0, PAUSE / 2, PAUSE / 2, 2 * PAUSE):
+        clock.now += seconds
+        found.now()
+    assert moves == ["to 7", "to 7"]
+
+
+def test_beside_a_busy_thread_a_run_goes_to_another_core_at_once(moves: list[str]) -> None:
+    found = Sessions(crowd(Clock(), 0.0), lambda threads: None)
+    found.now(busy=1)
+    moves.clear()
+    found.now(busy=1)
+    assert moves == ["from 7"]
+
+
+def test_nobody_moves_beside_other_programs(moves: list[str]) -> None:
+    found = Sessions(crowd(Clock(), 1.0), lambda threads: None)
+    found.now()
+    found.now(busy=1)
+    assert not {"to 7", "from 7"} & set(moves)
 
 
 def test_a_fixed_graph_has_one_session() -> None:

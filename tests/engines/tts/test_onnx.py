@@ -284,7 +284,7 @@ def test_no_piece_is_begun_after_a_cancel() -> None:
     """Each of these is too long to be made beside another."""
     cancel, begun = threading.Event(), list[str]()
 
-    def say(piece: str) -> Iterator[Any]:
+    def say(piece: str, beside: bool) -> Iterator[Any]:
         begun.append(piece)
         return iter([b"a", b"b"])
 
@@ -296,6 +296,18 @@ def test_no_piece_is_begun_after_a_cancel() -> None:
     assert len(begun) == 1
 
 
+def test_a_piece_knows_whether_samples_of_another_are_computed_meanwhile() -> None:
+    """The last piece is too long to be made beside the one before."""
+    seen, pieces = list[tuple[str, bool]](), iter(["a", "b", "c" * 200])
+
+    def say(piece: str, beside: bool) -> Iterator[Any]:
+        seen.append((piece[0], beside))
+        return iter([b""])
+
+    assert list(computed_ahead(lambda: next(pieces, None), say, 200, threading.Event())) == [b"", None] * 3
+    assert seen == [("a", False), ("b", True), ("c", False)]
+
+
 def test_events_grow_over_a_text_and_end_with_its_pieces() -> None:
     block = numpy.zeros(12_000, numpy.float32)
     lengths = [len(pcm) / 24_000 for pcm in growing([block] * 5 + [None] + [block] * 3 + [None])]
@@ -304,7 +316,7 @@ def test_events_grow_over_a_text_and_end_with_its_pieces() -> None:
 
 def test_a_piece_that_says_nothing_makes_no_sound() -> None:
     pieces, block = iter(["", "a", "", ""]), numpy.zeros(10, numpy.float32)
-    said = computed_ahead(lambda: next(pieces, None), lambda piece: iter([block]), 200, threading.Event())
+    said = computed_ahead(lambda: next(pieces, None), lambda piece, beside: iter([block]), 200, threading.Event())
     assert [len(pcm) for pcm in growing(said)] == [0, 20, 0, 0]
 
 
