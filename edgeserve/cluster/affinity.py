@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 MOST = 10_000
@@ -35,28 +35,42 @@ def _shortened(value: Any) -> Any:
 
 
 class Affinity:
-    """Nodes by the digest of the conversation that they answered last. Not for several threads."""
+    """Nodes by the digest of the conversation that they answered last, apart by client. Not for several threads.
+
+    Beyond ``most`` conversations, the client with the most loses its oldest: no other client makes room.
+    """
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._nodes = OrderedDict[bytes, str]()
+        self._clients: dict[str, OrderedDict[bytes, str]] = {}
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._nodes)
+        return self._count
 
-    def home(self, conversation: Sequence[bytes]) -> str:
-        """The node that answered the longest beginning of the conversation; empty where none did.
+    def home(self, conversation: Sequence[bytes], client: str = "") -> str:
+        """The node that answered the longest beginning of the client's conversation; empty where none did.
 
         A request holds all messages of the request before it, the answer, and a new message. So only whole requests are
         remembered: a system message that all conversations share has no home.
         """
-        return next((self._nodes[one] for one in reversed(conversation) if one in self._nodes), "")
+        nodes: Mapping[bytes, str] = self._clients.get(client, {})
+        return next((nodes[one] for one in reversed(conversation) if one in nodes), "")
 
-    def keep(self, conversation: Sequence[bytes], node: str) -> None:
-        """Remember that the node answers this conversation."""
+    def keep(self, conversation: Sequence[bytes], node: str, client: str = "") -> None:
+        """Remember that the node answers this conversation of a client."""
         if not conversation:
             return
-        self._nodes[conversation[-1]] = node
-        self._nodes.move_to_end(conversation[-1])
-        while len(self._nodes) > self._most:
-            self._nodes.popitem(last=False)
+        nodes = self._clients.setdefault(client, OrderedDict())
+        self._count += conversation[-1] not in nodes
+        nodes[conversation[-1]] = node
+        nodes.move_to_end(conversation[-1])
+        while self._count > self._most:
+            self._forget_one()
+
+    def _forget_one(self) -> None:
+        client, nodes = max(self._clients.items(), key=lambda one: len(one[1]))
+        nodes.popitem(last=False)
+        self._count -= 1
+        if not nodes:
+            del self._clients[client]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import json
 import logging
@@ -118,6 +119,7 @@ class Passing:
             beginning = await read_beginning(hear, self._most(scope))
             asked = scope["path"], scope["query_string"], header(scope, b"content-type"), beginning.data
             question = read_question(*asked) if len(beginning.data) <= SMALL else await READS.run(read_question, *asked)
+            question = dataclasses.replace(question, client=clients.client_of(client.address))
             content = beginning.data if beginning.whole else Stream(beginning, body, receive)
             await self._try(question, scope, content, receive, send)
         except ClientGone:

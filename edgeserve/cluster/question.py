@@ -41,12 +41,13 @@ class Question:
     """One request, as far as its node depends on it. Small, and sent between processes.
 
     ``names``: the model in all spellings, as written first; empty for the default. ``conversation``: digests of its
-    beginnings.
+    beginnings. ``client``: the network that asks.
     """
 
     names: tuple[str, ...] = ()
     jobs: tuple[str, ...] = CHAT
     conversation: tuple[bytes, ...] = ()
+    client: str = ""
 
 
 def read_question(path: str, query: bytes = b"", media: str = "", body: bytes = b"") -> Question:

@@ -15,6 +15,7 @@ from ray.serve.exceptions import RayServeException
 
 from edgeserve import listening
 from edgeserve.cluster.door import Door
+from edgeserve.cluster.fresh import Fresh
 from edgeserve.cluster.front import Front
 from edgeserve.cluster.passing import ATTEMPTS
 from edgeserve.cluster.question import Question
@@ -63,7 +64,7 @@ class DoorReplica:
         """Raises ConfigError for an address that cannot be had."""
         self._leases = nodes.options(stream=True, method_name="lease")
         self._nodes = nodes
-        self._front = Front(Door(self._lease, self._status, plan.key, plan.owner))
+        self._front = Front(Door(self._lease, Fresh(self._status).get, plan.key, plan.owner))
         await self._front.open(listening.listen(plan.host, plan.port, "--listen"))
 
     async def check_health(self) -> None:

@@ -53,7 +53,7 @@ class PlacingRouter(RequestRouter):  # type: ignore[misc]
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: ReplicaResult) -> None:
         """Count the request at the node that took it, which need not be the first of the order."""
         if (question := _question(pending_request)) is not None:
-            self._affinity.keep(question.conversation, replica_id.unique_id)
+            self._affinity.keep(question.conversation, replica_id.unique_id, question.client)
             self._count(pending_request, question, replica_id.unique_id)
 
     def _count(self, pending: PendingRequest, question: Question, name: str) -> None:
@@ -92,7 +92,7 @@ class PlacingRouter(RequestRouter):  # type: ignore[misc]
 
     def _ask(self, question: Question, snapshot: Snapshot) -> Ask:
         """The first spelling of the name that some node serves."""
-        home = self._affinity.home(question.conversation)
+        home = self._affinity.home(question.conversation, question.client)
         for name in question.names:
             if any(one.find(name, ()) for one in snapshot.nodes):
                 return Ask(name, question.jobs, home)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgeserve.cluster.fresh import Fresh
 from edgeserve.cluster.peers import Peer
 from edgeserve.cluster.reader import Watch, make_client
 from edgeserve.cluster.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import httpx
-
-FRESH = 1.0
-"""Seconds for which a look is not repeated, however many clients ask."""
 
 
 class View:
@@ -28,21 +25,18 @@ class View:
         client: Callable[[str], httpx.AsyncClient] = make_client,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock = clock
         self._client = client(key) if peers else None
         self._watch = Watch(peers, self._client) if self._client is not None else None
-        self._looking = asyncio.Lock()
-        self._looked = -FRESH
-        self._body: Mapping[str, Any] = Snapshot().as_json()
+        self._fresh = Fresh(self._ask, clock)
 
     async def look(self) -> Mapping[str, Any]:
-        """The body of GET /cluster/status (docs/cluster.md), at most ``FRESH`` old. A silent node takes 2 s."""
-        async with self._looking:
-            if self._watch is not None and self._clock() - self._looked >= FRESH:
-                snapshot = await self._watch.look()
-                self._body = snapshot.as_json(self._watch.problems)
-                self._looked = self._clock()
-            return self._body
+        """The body of GET /cluster/status (docs/cluster.md), as ``Fresh`` has it. A silent node takes 2 s."""
+        return await self._fresh.get()
+
+    async def _ask(self) -> Mapping[str, Any]:
+        if self._watch is None:
+            return Snapshot().as_json()
+        return (await self._watch.look()).as_json(self._watch.problems)
 
     async def close(self) -> None:
         if self._client is not None:

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.cases import each
 
 from edgeserve.cluster import affinity
@@ -47,6 +49,44 @@ def test_the_memory_is_bounded_and_forgets_the_oldest() -> None:
     memory.keep((), "box")
     assert len(memory) == 2
     assert [memory.home(digests(str(number), [FIRST])) for number in range(3)] == ["", "box", "box"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 30)), max_size=80),
+    st.integers(1, 12),
+)
+def test_the_client_with_the_most_makes_room(kept: list[tuple[str, int]], most: int) -> None:
+    """One client's many conversations took the homes of all others, whose prompts were read again elsewhere."""
+    memory = Affinity(most=most)
+    held: dict[str, list[bytes]] = {}
+    for client, number in kept:
+        conversation = digests("chat", [number])
+        memory.keep(conversation, f"{client}{number}", client)
+        own = held.setdefault(client, [])
+        if conversation[0] in own:
+            own.remove(conversation[0])
+        own.append(conversation[0])
+        if sum(map(len, held.values())) > most:
+            greediest = max(held, key=lambda one: len(held[one]))
+            held[greediest].pop(0)
+            held = {one: own for one, own in held.items() if own}
+    assert len(memory) == sum(map(len, held.values())) <= most
+    for client in "abc":
+        for number in range(31):
+            [digest] = digests("chat", [number])
+            wanted = f"{client}{number}" if digest in held.get(client, ()) else ""
+            assert memory.home([digest], client) == wanted
+
+
+def test_a_flood_of_one_client_leaves_the_homes_of_others() -> None:
+    memory = Affinity(most=100)
+    for number in range(20):
+        memory.keep(digests("chat", [number]), "box", "192.0.2.1")
+    for number in range(1000):
+        memory.keep(digests("chat", [f"flood {number}"]), "other", "192.0.2.9")
+    memory.keep(digests("chat", [3]), "other", "192.0.2.9")
+    assert [memory.home(digests("chat", [number]), "192.0.2.1") for number in range(20)] == ["box"] * 20
+    assert len(memory) == 100
 
 
 def test_the_order_of_keys_does_not_matter() -> None:

@@ -7,8 +7,9 @@ import asyncio
 import httpx
 from support.nodes import reports
 
+from edgeserve.cluster.fresh import FRESH
 from edgeserve.cluster.peers import read_peers
-from edgeserve.cluster.view import FRESH, View
+from edgeserve.cluster.view import View
 
 
 class Boxes:
