@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.pace import median
 from edgeserve.engines.llama.slot import Share, Slot
 
@@ -35,7 +36,12 @@ FIRST = 192
 LEAST = 64
 """Tokens of a piece at least, and of a call whose time counts: a token of a smaller call takes longer."""
 KEPT = 3
-"""Latest calls whose median counts: other load on the machine makes single calls slow."""
+"""Latest calls of the same adapters whose median counts: other load on the machine makes single calls slow."""
+REMEMBERED = 12
+"""Latest calls to remember, of all sets of adapters."""
+UNKNOWN = 2.0
+"""A token with adapters that were not measured is expected to take so many times as long as the slowest known. With two
+adapters it takes 2.5 times as long as without, measured."""
 
 
 class Pieces:
@@ -43,7 +49,10 @@ class Pieces:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._seen: deque[float] = deque(maxlen=KEPT)
+        self._seen: deque[tuple[tuple[int, ...], float]] = deque(maxlen=REMEMBERED)
+        """Numbers of the adapters of a call, and seconds of a token."""
+        self._adapters: tuple[int, ...] = ()
+        """Numbers of the adapters of the next call."""
         self._owed = -CREDIT
         """Seconds that answers have of their own now. Below zero: seconds that they go without."""
 
@@ -54,6 +63,7 @@ class Pieces:
         2. The shortest prompt has half of the room, so that no short one waits for all of a long one.
         3. The other prompts follow, the oldest request first.
         """
+        self._adapters = _numbers(waiting[0].adapters) if waiting else ()
         prompts = sorted((slot for slot in waiting if len(slot.pending) > SHORT), key=lambda one: one.used)
         answers = sorted((slot for slot in waiting if len(slot.pending) <= SHORT), key=lambda one: one.used)
         room = self.room(len(answers)) if answers or beside else self._most
@@ -91,12 +101,12 @@ class Pieces:
         else:
             self.delay(slots, seconds)
         if any(len(share.slot.pending) > 1 for share in shares):
-            self.note(size, seconds)
+            self.note(size, seconds, shares[0].slot.adapters)
 
-    def note(self, tokens: int, seconds: float) -> None:
+    def note(self, tokens: int, seconds: float, adapters: Active = ()) -> None:
         """Count a call that read a prompt. The time of a token grows with the prompt, so the latest calls count."""
         if tokens >= LEAST:
-            self._seen.append(seconds / tokens)
+            self._seen.append((_numbers(adapters), seconds / tokens))
 
     def room(self, answers: int) -> int:
         """Tokens of the next call, with one of each answer: whole tiles, as long as the prompt continues."""
@@ -116,5 +126,12 @@ class Pieces:
         """Tokens that are read in so many seconds, within the bounds of a piece."""
         if not self._seen:
             return min(FIRST, self._most)
-        slow = max(median(self._seen), gap / self._most)
+        own = [seconds for adapters, seconds in self._seen if adapters == self._adapters][-KEPT:]
+        found = median(own) if own else UNKNOWN * max(seconds for _, seconds in self._seen)
+        slow = max(found, gap / self._most)
         return min(self._most, max(LEAST, int(gap / slow)))
+
+
+def _numbers(adapters: Active) -> tuple[int, ...]:
+    """The adapters without their scales, which cost nothing and which clients may choose at will."""
+    return tuple(number for number, _ in adapters)

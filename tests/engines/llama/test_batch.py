@@ -578,6 +578,37 @@ def test_a_short_prompt_waits_for_a_piece_of_each_other_set_of_adapters(others: 
     assert context.now - began <= (others + 1) * piece + 50 / rate
 
 
+class Slower(Timed):
+    """Each adapter makes a token take two and a half times as long."""
+
+    def decode(self, items: Iterable[Item]) -> bool:
+        wanted = list(items)
+        self.now += len(wanted) * (2.5 ** len(self.active) - 1) / self.rate
+        return super().decode(wanted)
+
+
+@each("sets", [[(), ONE], [ONE, ()], [(), (), ONE], [(), ONE, OTHER], [ONE, ONE, ()], [(), ((0, 1.0), (1, 1.0))]])
+def test_a_piece_is_as_long_as_its_own_adapters_take(sets: list[tuple[tuple[int, float], ...]]) -> None:
+    """Sets change with each piece; one clock for all of them made a piece of the slow ones too long."""
+    context = Slower(20_000)
+    context.rate = 200.0
+    batch = Batch(context, 4, PrefixCache(0), Drafts(0, context.clock))  # type: ignore[arg-type]
+    stream, _ = batch.take(prompt(1, 10))
+    decode(batch, stream)
+    long = [batch.take(prompt(seed, 4000), adapters=one)[0] for seed, one in enumerate(sets, start=2)]
+    calls: list[float] = []
+    while all(slot.waiting for slot in long):
+        if stream.output is not None:
+            batch.push(stream, 1)
+        began = context.now
+        batch.step()
+        calls.append(context.now - began)
+    assert len(calls) > 20
+    slowest = context.rate / 2.5 ** max(map(len, sets))
+    assert max(calls[len(calls) // 2 :]) <= max(GAP + 0.1, LEAST / slowest)
+    assert max(calls) <= max(GAP + 0.1, FIRST / slowest)
+
+
 @each("slots", [3, 4, 6])
 def test_a_set_whose_prompts_wait_for_each_other_has_no_turn_of_another(slots: int) -> None:
     """The third prompt of a set got no tokens, and its wait gave the set one turn after the other."""
