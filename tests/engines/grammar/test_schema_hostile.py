@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from support.contract import ask
 from support.examples import examples
 from support.hostile_schemas import REFUSED_HOSTILE, TAKEN_HOSTILE, schemas
@@ -61,7 +61,7 @@ def test_what_is_only_large_is_taken(name: str) -> None:
 
 @pytest.mark.slow
 @given(schemas())
-@examples(150, suppress_health_check=[HealthCheck.too_slow])
+@examples(150)
 def test_any_schema_becomes_a_grammar_or_an_error(schema: Any) -> None:
     for strict in (True, False):
         rules = Rules()
@@ -73,7 +73,7 @@ def test_any_schema_becomes_a_grammar_or_an_error(schema: Any) -> None:
 
 @pytest.mark.slow
 @given(schemas())
-@examples(30, suppress_health_check=[HealthCheck.too_slow])
+@examples(30)
 def test_any_parameters_of_a_tool_do(schema: Any) -> None:
     tools = (Tool("first", "", json.dumps(schema)), Tool("second"))
     assert grammar(ask("Hi", tools=tools), TAGGED)  # whatever they are: the model may say no call at all
