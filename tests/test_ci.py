@@ -25,6 +25,17 @@ def run(script: str, place: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([script], cwd=place, env=environ, capture_output=True, text=True, timeout=60, check=False)
 
 
+def ci(place: Path, make: str, site: int = 0) -> subprocess.CompletedProcess[str]:
+    """A run of CI on a machine whose make does this, and whose site ends with this code."""
+    for name in ("chromium", "prometheus"):
+        stub(place / "bin" / name, "")
+    stub(place / "bin" / "make", make)
+    stub(place / "tools" / "site.sh", f"exit {site}")
+    (place / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", place / ".ci")
+    return run(".ci/run", place)
+
+
 @pytest.mark.parametrize(
     ("test", "cluster", "site", "code"),
     [(0, 0, 0, 0), (2, 0, 0, 2), (0, 2, 0, 2), (2, 3, 1, 2), (0, 0, 1, 1), (0, 0, 69, 0), (2, 0, 69, 2)],
@@ -32,18 +43,18 @@ def run(script: str, place: Path) -> subprocess.CompletedProcess[str]:
 def test_it_ends_with_the_first_failure_and_pytests_line(
     tmp_path: Path, test: int, cluster: int, site: int, code: int
 ) -> None:
-    for name in ("chromium", "prometheus"):
-        stub(tmp_path / "bin" / name, "")
-    stub(
-        tmp_path / "bin" / "make",
-        f'case $1 in test) echo "{CLOSING}"; exit {test};; test-cluster) exit {cluster};; esac',
-    )
-    stub(tmp_path / "tools" / "site.sh", f"exit {site}")
-    (tmp_path / ".ci").mkdir()
-    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci")
-    ended = run(".ci/run", tmp_path)
+    ended = ci(tmp_path, f'case $1 in test) echo "{CLOSING}"; exit {test};; test-cluster) exit {cluster};; esac', site)
     assert (ended.returncode, ended.stdout.splitlines()[-1], ended.stderr) == (code, CLOSING, "")
     assert ("were not built as a site" in ended.stdout) == (site == 69)
+
+
+@pytest.mark.parametrize(("failed", "again", "code"), [(1, 0, 0), (3, 0, 0), (1, 2, 2), (4, 0, 2)])
+def test_a_few_failures_are_tried_once_more_alone(tmp_path: Path, failed: int, again: int, code: int) -> None:
+    lines = "; ".join(f"echo 'FAILED tests/test_a.py::test_{number} - assert'" for number in range(failed))
+    once = f'{lines}; echo "{CLOSING}"; exit 2'
+    ended = ci(tmp_path, f'case "$*" in *--last-failed*) exit {again};; "test "*) {once};; esac')
+    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (code, CLOSING)
+    assert ("tried once more, alone:" in ended.stdout) == (failed <= 3)
 
 
 @pytest.mark.parametrize(("pip", "mkdocs", "code"), [(0, 0, 0), (0, 1, 1), (1, 0, 69)])
