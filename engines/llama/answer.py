@@ -134,7 +134,7 @@ def answer(
         if cancel.is_set():
             return
         if slot.full and not wording.said:
-            raise batch.no_room()
+            raise batch.seats.no_room()
         if slot.full:
             break
         if slot.output is None:

@@ -21,11 +21,11 @@ from edgeserve.engines.llama.drafting import Drafting
 from edgeserve.engines.llama.drafts import Drafts, Guess
 from edgeserve.engines.llama.pieces import SHORT, Pieces
 from edgeserve.engines.llama.prepare import overflow
-from edgeserve.engines.llama.seats import Seats, gives_way
+from edgeserve.engines.llama.seats import Seats, Waits, gives_way
 from edgeserve.engines.llama.slot import Share, Slot
 from edgeserve.engines.llama.swapper import Swapper
 from edgeserve.engines.llama.tokenizer import TooLong
-from edgeserve.errors import Busy, EdgeserveError, EngineFailure, InvalidRequest
+from edgeserve.errors import EdgeserveError, EngineFailure, InvalidRequest
 
 if TYPE_CHECKING:
     from edgeserve.engines.llama.draft_model import DraftModel
@@ -174,12 +174,17 @@ class Batch:
         return slot.output is not None
 
     def _do_job(self, slot: Slot) -> None:
-        """Run the job of a slot. An error in it fails its own request only; the other answers continue."""
+        """Run the job of a slot. An error in it fails its own request only; the other answers continue.
+
+        A job that waits for room is tried again when an answer has ended.
+        """
         (job, slot.job), slot.stepped = (slot.job, None), self._calls + 1
         try:
             if job is not None:
                 self.context.use(slot.adapters)
                 job()
+        except Waits:
+            slot.job, slot.preempted = job, True
         except EdgeserveError as error:
             slot.error = error
         except Exception as error:
@@ -193,16 +198,6 @@ class Batch:
     def save(self) -> None:
         """Save every slot worth saving to the prefix cache."""
         self.swapper.save()
-
-    def make_room(self, cells: int) -> None:
-        """Evict idle slots until ``cells`` are free. Raises Busy when the answers under way leave too few."""
-        if not self.swapper.make_room(cells):
-            raise self.no_room()
-
-    def no_room(self) -> Busy:
-        """The error of a request that needs cells which answers under way take."""
-        text = f"the context of {self.context.size} tokens is taken by answers under way; try again later"
-        return Busy(text, retry_after=5)
 
     # The next call of llama.cpp
 
@@ -276,10 +271,7 @@ class Batch:
         if any(slot.busy and slot.full for slot in self._slots):
             gives_way(working).preempted = True
         elif len(working) > 1 and movable:
-            leaving = gives_way(movable)
-            again = [*leaving.tokens, *leaving.pending]
-            self.swapper.empty(leaving)
-            leaving.pending, leaving.preempted = again, True
+            self.swapper.preempt(gives_way(movable))
         else:
             max(working, key=lambda one: one.used).full = True
 

@@ -49,11 +49,11 @@ def _embed(batch: Batch, tokens: Sequence[int], cancel: Cancel, adapters: Active
 
 
 def _decode_piece(batch: Batch, slot: Slot, tokens: Sequence[int], mean: Mean) -> None:
-    """Decode some more tokens and add their rows to the mean. Raises Busy."""
-    batch.make_room(len(tokens))
+    """Decode some more tokens and add their rows to the mean. Raises Busy and Waits."""
+    batch.seats.make_room(slot, len(tokens))
     rows = batch.context.embed(tokens, slot.position, slot.sequence)
     if rows is None:
-        raise batch.no_room()
+        raise batch.seats.no_room()
     slot.position = slot.cells = slot.position + len(tokens)
     mean.add(rows)
 

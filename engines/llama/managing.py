@@ -131,7 +131,7 @@ def _restore(
     batch.pieces.delay(batch.slots, batch.drafts.clock() - began)
     if not back:
         if batch.busy:
-            raise batch.no_room()
+            raise batch.seats.no_room()
         raise InvalidRequest(f"llama.cpp does not take {request.filename} on this device", param="filename")
     batch.renumber(slot, request.slot)
     return len(state.tokens), size

@@ -12,12 +12,17 @@ from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.slot import Slot
 from edgeserve.engines.llama.state_index import client_of, next_victim
 from edgeserve.engines.llama.swapper import Swapper
+from edgeserve.errors import Busy
 
 WORTH_COPYING = 4
 """Tokens of a prefix that a slot takes from another one: the cells are shared, and each token is 2 to 5 ms of reading.
 
 So also new conversations begin behind the words with which the chat template begins all of them.
 """
+
+
+class Waits(Exception):
+    """A job waits for answers under way: the context has no room for it beside them."""
 
 
 class Seats:
@@ -58,9 +63,30 @@ class Seats:
 
         In turns; while an answer waits for a slot, the oldest, which is free the soonest.
         """
-        slots = [slot for slot in self._slots if slot.job is not None]
+        slots = [slot for slot in self._slots if slot.job is not None and not slot.preempted]
         slots.sort(key=lambda one: one.used if self.awaited else one.stepped)
         return slots[:1] if self.awaited or any(slot.waiting for slot in self._slots) else slots
+
+    def make_room(self, slot: Slot, cells: int) -> None:
+        """Evict idle slots, and preempt answers, until ``cells`` are free for the job of a slot.
+
+        ``gives_way`` chooses among the answers and the job. Raises Waits where the job gives way, and Busy where
+        nothing else is under way that could end.
+        """
+        while not self._swapper.make_room(cells):
+            others = [one for one in self._slots if one.busy and not one.preempted and one is not slot]
+            leaving = gives_way([*(one for one in others if not one.opaque and not one.full), slot])
+            if leaving is not slot:
+                self._swapper.preempt(leaving)
+            elif others:
+                raise Waits
+            else:
+                raise self.no_room()
+
+    def no_room(self) -> Busy:
+        """The error of a request that needs cells which others take."""
+        text = f"the context of {self._context.size} tokens is taken by answers under way; try again later"
+        return Busy(text, retry_after=5)
 
     def read_ahead(self, wanted: Sequence[int], salt: str) -> Callable[[], None] | None:
         """Work for another thread, after which ``choose`` need not wait for the disk.

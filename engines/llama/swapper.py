@@ -157,6 +157,14 @@ class Swapper:
         self.empty(slot)
         return slot
 
+    def preempt(self, slot: Slot) -> None:
+        """Clear the slot of an answer, which starts over when another has ended. Jobs that wait look again."""
+        again = [*slot.tokens, *slot.pending]
+        self.empty(slot)
+        for one in self._slots:
+            one.preempted = one.preempted and one.job is None
+        slot.pending, slot.preempted = again, True
+
     def empty(self, slot: Slot) -> None:
         """Clear a slot without saving it."""
         self._context.clear(slot.sequence)

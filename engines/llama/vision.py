@@ -143,13 +143,13 @@ class LlamaVision(LlamaChat):
             if slot.error is not None:
                 raise slot.error
             if slot.full:  # the rest of this chunk is not decoded, so no other may follow
-                raise batch.no_room()
+                raise batch.seats.no_room()
 
     def _decode_picture(self, batch: Batch, slot: Slot, chunk: Chunk, *, last: bool) -> None:
-        """Decode a picture, as a job of the batch. Raises Busy for lack of room, and EngineFailure."""
+        """Decode a picture, as a job of the batch. Raises Busy and Waits for lack of room, and EngineFailure."""
         if self._projector is None:
             return
-        batch.make_room(chunk.size)
+        batch.seats.make_room(slot, chunk.size)
         slot.position = self._projector.decode(batch.context, chunk, slot.sequence, slot.position, last=last)
         slot.cells += chunk.size
         slot.output = LAST if last else None

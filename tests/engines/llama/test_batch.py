@@ -485,6 +485,58 @@ def test_long_answers_of_one_client_stop_no_answer_of_another(salts: str, stops:
     assert not long[0].preempted, "the oldest ends some time"
 
 
+def reads(batch: Batch, slot: Slot, cells: int) -> None:
+    """Give a slot a job that takes so many cells."""
+
+    def job() -> None:
+        batch.seats.make_room(slot, cells)
+        slot.position = slot.cells = slot.cells + cells
+
+    slot.job = job
+
+
+@each(("salts", "waits"), [("aaa", False), ("aab", False), ("aaaa", False), ("a", True), ("ab", True), ("abc", True)])
+def test_a_text_gets_room_beside_long_answers(salts: str, waits: bool) -> None:
+    """It was refused as soon as the answers of anybody else had taken the context."""
+    batch, _ = batch_of(size=600, slots=len(salts) + 1, limit=0)
+    long = [batch.take(prompt(seed, 560 // len(salts)), f"{one}/1")[0] for seed, one in enumerate(salts)]
+    for _ in range(20):
+        batch.step()
+    text = batch.take_empty()
+    reads(batch, text, 60)
+    steps = 0
+    while text.job is not None:
+        batch.step()
+        steps += 1
+        for slot in long:
+            if slot.output is not None:
+                batch.push(slot, 5)
+            if slot.full:
+                batch.give_back(slot)
+        assert steps < 200
+    assert (text.error, text.cells) == (None, 60)
+    assert (steps > 1) == waits, "a text waits by its age for an answer that its client has alone"
+    assert not long[0].preempted, "the oldest ends some time"
+
+
+def test_texts_that_wait_for_each_other_are_not_kept_for_ever() -> None:
+    batch, _ = batch_of(size=100, slots=2)
+    one, other = batch.take_empty(), batch.take_empty()
+    reads(batch, one, 60)
+    reads(batch, other, 40)
+    batch.step()
+    reads(batch, other, 20)
+    batch.step()
+    assert other.preempted
+    assert other.error is None
+    reads(batch, one, 20)
+    batch.step()
+    assert "taken by answers under way" in str(one.error)
+    batch.give_back(one)
+    batch.step()
+    assert (other.job, other.error, other.cells) == (None, None, 60)
+
+
 ONE, OTHER = ((0, 1.0),), ((1, 0.5),)
 
 

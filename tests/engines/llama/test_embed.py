@@ -12,8 +12,8 @@ from support.hot import hot
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama.chat import LlamaChat
-from edgeserve.errors import Busy, ContextOverflow, InvalidRequest
-from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest, Sampling, TokenEvent
+from edgeserve.errors import ContextOverflow, InvalidRequest
+from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest, FinishEvent, Sampling, TokenEvent
 from edgeserve.system import heap, pages
 
 pytestmark = pytest.mark.models
@@ -150,13 +150,23 @@ def test_what_does_not_fit_is_told_with_both_numbers(engine: LlamaChat) -> None:
         embed(engine, (49_152,))
 
 
-def test_a_context_that_answers_have_taken_is_busy(engine: LlamaChat) -> None:
+def test_a_text_waits_for_an_answer_that_has_taken_the_context(engine: LlamaChat) -> None:
+    """It was refused: one client's long answers made the texts of all others fail."""
     long = engine.run(ChatRequest(prompt="word " * 480, max_tokens=20, sampling=GREEDY), threading.Event())
     for _ in range(4):
         while next(long) is not None:
             pass
         engine.step()
-    with pytest.raises(Busy, match=f"the context of {CONTEXT} tokens is taken"):
-        embed(engine, "word " * 90)
-    long.close()
+    text, found = engine.run(EmbedRequest(("word " * 90,)), threading.Event()), list[object]()
+    under_way = [text, long]
+    while under_way:
+        for one in tuple(under_way):
+            try:
+                while (event := next(one)) is not None:
+                    found.append(event)
+            except StopIteration:
+                under_way.remove(one)
+        engine.step()
+    ends = [type(one) for one in found if isinstance(one, FinishEvent | EmbeddingEvent)]
+    assert ends == [FinishEvent, EmbeddingEvent]
     assert embed(engine, "word " * 90)

@@ -248,6 +248,7 @@ def test_a_picture_at_the_end_without_room_is_refused_and_others_go_on(files: Ma
     try:
         slot = engine._batch.take_empty()  # type: ignore[union-attr]
         slot.cells = engine._batch.context.size - 10  # type: ignore[union-attr]
+        slot.preempted = True  # else the picture would wait for its end
         with pytest.raises(Busy, match="taken by answers under way"):
             answer(engine, look(picture("red"), text="x"))
         slot.cells = 0
