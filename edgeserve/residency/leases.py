@@ -13,6 +13,9 @@ from edgeserve.residency.wishes import Wishes
 from edgeserve.residency.work import Work
 from edgeserve.shares import Shares
 
+BEYOND = 2
+"""Most leases, in places of the engine and its queue, where unread answers hold them."""
+
 
 class Leases:
     """Any thread. ``state``: the gate's lock. Other arguments as in ``Gate``."""
@@ -50,18 +53,22 @@ class Leases:
     def add(self, keep_alive: float | None, client: Client) -> None:
         """Count a lease, and note how long the engine stays after it.
 
-        When all places are taken, the client with the most gives its last waiting one up for a client with fewer.
-        Raises Busy when none does, and ShuttingDown when the server drains.
+        When all places are taken, the client with the most gives its last waiting one up for a client with fewer. If
+        none waits and its answers are not read, the client with fewer gets a place beyond the limit. Such answers leave
+        the engine to others. Raises Busy when there is none, and ShuttingDown when the server drains.
         """
         displaced: Work | None = None
         with self._state:
             if self.closed:
                 raise ShuttingDown("the server is shutting down and takes no new requests", retry_after=5)
-            if len(self) >= self.queue_limit + self._host.slots and not self._cut_slowest(client.groups):
-                displaced = self._turns.withdraw_last(self._shares.greedier(client.groups))
-                if displaced is None:
+            most = self.queue_limit + self._host.slots
+            if len(self) >= most and not self._cut_slowest(client.groups):
+                greedier = self._shares.greedier(client.groups)
+                displaced = self._turns.withdraw_last(greedier)
+                if displaced is not None:
+                    reason = self._full(self._shares.held(displaced.place.groups))
+                elif len(self) >= BEYOND * most or not self._turns.unread_of(greedier):
                     raise self._full()
-                reason = self._full(self._shares.held(displaced.place.groups))
             self._shares.add(client.groups)
             wanted = self._own_keep_alive if keep_alive is None else keep_alive
             self.keep_alive = self._wishes.agreed(client.groups, wanted)

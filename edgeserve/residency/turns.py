@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from edgeserve.clients import Groups
 from edgeserve.errors import Cancelled, EdgeserveError, SlowReader
@@ -70,6 +70,11 @@ class Turns:
         """End work that ``withdraw_last`` took out. The thread must not hold the gate's lock."""
         work.abort(reason)
         self._finish(work)
+
+    def unread_of(self, clients: Collection[Groups]) -> bool:
+        """Whether the answer that has waited longest for its reader is one of these clients."""
+        work = self._host.slowest(0.0)
+        return work is not None and work.place.groups in clients
 
     def cut_slowest(self, may_cut: Callable[[Work], bool] = lambda work: True) -> bool:
         with self._state:

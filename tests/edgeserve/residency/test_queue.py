@@ -20,7 +20,16 @@ from support.server import until
 
 from edgeserve.clients import Client
 from edgeserve.errors import Busy, Cancelled
-from edgeserve.messages import LONG_CHARS, ChatRequest, EmbedRequest, Message, Request, RerankRequest, TextRequest
+from edgeserve.messages import (
+    LONG_CHARS,
+    ChatRequest,
+    EmbedRequest,
+    Message,
+    Request,
+    RerankRequest,
+    SpeakRequest,
+    TextRequest,
+)
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.queue import Queue
 from edgeserve.residency.rounds import Place
@@ -91,6 +100,30 @@ def test_an_answer_under_way_is_never_displaced() -> None:
     gate.stop()
 
 
+@pytest.mark.parametrize("queue_limit", [1, 2, 8])
+def test_answers_that_nobody_reads_refuse_no_other_client(gates: Callable[..., Gate], queue_limit: int) -> None:
+    """They leave the engine to others, and are cut only after 10 s: their places would be taken for as long."""
+    gate = gates("tts", queue_limit=queue_limit, clock=Clock())
+    places, unread = queue_limit + 1, list[Work]()
+    for _ in range(places):
+        gate.acquire(None, ADA)
+        unread.append(Work(SpeakRequest("one. two."), Mailbox().items.put, lambda: False, place=Place(ADA)))
+        gate.submit(unread[-1])
+        until(lambda: gate.host.stuck and unread[-1].place.running == 1)
+    with pytest.raises(Busy):
+        gate.acquire(None, ADA)
+    box = Mailbox()
+    gate.acquire(None, BOB)
+    gate.submit(Work(SpeakRequest("hello."), box.items.put, place=Place(BOB)))
+    assert box.rest()[1] is None
+    assert not any(work.cancel.is_set() for work in unread)
+    others = [Client(address=f"198.51.100.{number}") for number in range(places)]
+    for client in others[1:]:
+        gate.acquire(None, client)
+    with pytest.raises(Busy):
+        gate.acquire(None, others[0])
+
+
 def test_of_requests_with_several_answers_the_one_that_has_not_begun_goes_first(gates: Callable[..., Gate]) -> None:
     gate, held, asked = full_gate(gates, 2)
     asked[2].work.place.begun = 1
@@ -118,8 +151,6 @@ def test_a_queue_of_half_done_requests_gives_a_place_up_too(gates: Callable[...,
 def test_a_greedy_client_cuts_no_slow_reader_that_has_less(gates: Callable[..., Gate]) -> None:
     clock = Clock()
     gate = gates("tts", queue_limit=2, clock=clock)
-    from edgeserve.messages import SpeakRequest
-
     box = Mailbox()
     gate.acquire(None, BOB)
     slow = Work(SpeakRequest("one. two."), box.items.put, lambda: False, place=Place(BOB))
