@@ -38,13 +38,18 @@ BOUNDS = (
         ["", "rewriting", "extraction", "code edits", "free text"],
         [
             ["tokens", "253", "155", "325", "285"],
-            ["tokens guessed right", "222 / 235", "95 / 122", "274 / 291", "0 / 6"],
-            ["SmolLM2-135M in Q4_1", "1.65 / 1.71", "1.36 / 1.50", "1.59 / 1.64", "1.00 / 1.00"],
-            ["qwen3-0.6b in Q4_0, reordered", "2.13 / 2.27", "1.59 / 1.85", "2.02 / 2.12", "1.00 / 1.00"],
-            ["llama-3.2-1b in Q4_0, reordered", "1.89 / 1.98", "1.49 / 1.70", "1.81 / 1.88", "1.00 / 1.00"],
+            ["tokens guessed right", "232 / 235", "109 / 122", "281 / 291", "0 / 6"],
+            ["SmolLM2-135M in Q4_1", "1.71 / 1.71", "1.43 / 1.50", "1.62 / 1.64", "1.00 / 1.00"],
+            ["qwen3-0.6b in Q4_0, reordered", "2.26 / 2.27", "1.71 / 1.85", "2.07 / 2.12", "1.00 / 1.00"],
+            ["llama-3.2-1b in Q4_0, reordered", "1.97 / 1.98", "1.59 / 1.70", "1.85 / 1.88", "1.00 / 1.00"],
         ],
     ),
-    "So 1.5 in extraction is beyond this lookup on the first and the third model, however good the choice of lengths.",
+    "So 1.5 in extraction is beyond this lookup on the first model, however good the choice of lengths. Nobody knows "
+    "beforehand where a run ends: a simulation of the engine's own choice, with measured costs of calls of the first "
+    "model, gives 1.31 in rewriting, 1.02 in extraction, 1.34 in code edits and 0.99 in free text.",
+    "The ratios of the texts above were measured before losses were bounded and runs continued behind a change "
+    "(decision 32). Simulated with these tasks and with 134 other texts (edits, extracts, prose and code), the bound "
+    "lowers the sum of all losses from 0.7% to 0.3% of the time. The worst task, an extract, rises from 0.90 to 0.98.",
     "**Schemas.** The first model answers all ten in 196 calls of llama.cpp, without guesses in 437, and llama-server "
     "in 509, since it writes more blanks. A call takes 17 ms then instead of 9, so the answers take 3.3 s instead of "
     "3.9 s, and 3.8 s of llama-server (two rounds).",
