@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from edgeserve.errors import EdgeserveError, SourceUnavailable, StoreError
+from edgeserve.errors import SourceUnavailable
 from edgeserve.jobs import INFO, Job
 from edgeserve.models import catalog, disk, manifest
-from edgeserve.models.convert.conversions import CONVERSIONS
+from edgeserve.models.convert import apart
 from edgeserve.models.sources import beginning
 from edgeserve.models.sources.checksum import check
 from edgeserve.models.sources.source import HubSource, PackageSource, Progress, Source
@@ -100,14 +100,7 @@ def _convert(wanted: Wanted, partial: Path, tell: Tell) -> Mapping[str, Path]:
         tell(Progress(wanted.name, "convert", int(share * 100), 100))
 
     out = partial / "converted"
-    try:
-        files = CONVERSIONS[wanted.convert].convert(wanted.checkpoint or partial, out, progressed)
-    except (EdgeserveError, OSError):
-        raise
-    except Exception as error:
-        # The checkpoint is not ours: its settings and shapes may be anything.
-        what = f"{type(error).__name__}: {error}"
-        raise StoreError(f"{wanted.name}: its checkpoint cannot be converted ({what}); is it complete?") from error
+    files = apart.convert(wanted.convert, wanted.checkpoint or partial, out, progressed)
     for path in partial.iterdir():
         if path.is_file():
             path.unlink()
