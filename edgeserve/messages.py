@@ -58,7 +58,7 @@ class ChatRequest:
     - ``pattern``: constrain the answer to this regular expression
     - ``choices``: constrain the answer to one of these texts
     - ``tools``: the answer may call these
-    - ``salt``: caches of past prompts serve prompts of the same salt only
+    - ``salt``: the client, whose share of the caches it takes, a slash, and the scope, within which prompts share
     - ``adapters``: roles and scales of the model's adapters to apply; None: those that every answer uses
     - ``thinking``: whether the model thinks before its answer; None: as its chat template does
     - ``variables``: further variables of the chat template, as the text of a JSON object

@@ -29,8 +29,8 @@ class SlotRequest:
     - restore: put the conversation of such a file into a slot
     - erase: forget the conversation of a slot, and its copies
 
-    ``slot`` counts from 0. A conversation can be saved and restored under its own ``salt`` only, and
-    erased under any of the same client.
+    ``slot`` counts from 0. A conversation can be saved and restored under its own ``salt`` only, which is
+    as in ``ChatRequest``, and erased under any of the same client.
     """
 
     action: SlotAction

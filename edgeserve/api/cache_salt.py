@@ -16,20 +16,22 @@ CLIENT_CHARS = 16
 
 
 def salt(request: HTTPConnection, name: str) -> str:
-    """Two hashes with a slash between them; empty where the client gives neither a key nor ``name``.
+    """A hash of the client, whose share of the caches the salt takes, a slash, and the scope: prompts of one share.
 
-    1. Of the client, whose share of the caches the salt takes: the key that the server knows it by, else its network.
-    2. Of its API key and its ``prompt_cache_key``. Where the server asks for no key, a client may send any.
+    The client is the key that the server knows it by, else its network. The scope is empty where the client gives
+    neither a key nor ``name``: such clients share. Else it is the client's hash again, a slash, and a hash of its API
+    key and its ``prompt_cache_key``. Where the server asks for no key, a client may send any.
     """
+    mine = client(request)
     key = b"\n".join(keys(request.scope)) or request.headers.get("authorization", "").encode("latin-1", "replace")
     if not key and not name:
-        return ""
+        return f"{mine}/"
     # The length keeps a key that ends in the name apart from a shorter key with a longer name.
     given = hashlib.sha256(len(key).to_bytes(4, "big") + key + name.encode()).hexdigest()
-    return f"{client(request)}/{given}"
+    return f"{mine}/{mine}/{given}"
 
 
 def client(request: HTTPConnection) -> str:
-    """The first part of all salts of a client but the empty one."""
+    """The first part of all salts of a client."""
     group = "".join(client_of(request.scope).owner.group)
     return hashlib.sha256(group.encode()).hexdigest()[:CLIENT_CHARS]

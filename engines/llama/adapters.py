@@ -18,7 +18,7 @@ from edgeserve.engine import Adapter, ModelSpec
 from edgeserve.engines.llama.fingerprint import Mark, fingerprint, mark
 from edgeserve.engines.llama.gguf import FLOAT32, TEXT, Contents, Tensor, read_contents
 from edgeserve.engines.llama.runtime import error_details, llama
-from edgeserve.engines.llama.state_index import client_of
+from edgeserve.engines.llama.state_index import client_of, scope_of
 from edgeserve.errors import EngineFailure, InvalidRequest
 
 Active = tuple[tuple[int, float], ...]
@@ -147,8 +147,9 @@ class Adapters:
         """The salt of a prompt that these adapters read: a KV cache that they made serves no other prompt."""
         if not active:
             return salt
-        made = [(self._prints[number], scale) for number, scale in active]
-        return f"{client_of(salt)}/{hashlib.sha256(json.dumps([salt, made]).encode()).hexdigest()}"
+        made, scope = [(self._prints[number], scale) for number, scale in active], scope_of(salt)
+        mark = hashlib.sha256(json.dumps([scope, made]).encode()).hexdigest()
+        return f"{client_of(salt)}/{client_of(scope)}/{mark}"
 
 
 def paths_of(spec: ModelSpec) -> tuple[Path, ...]:

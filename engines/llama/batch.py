@@ -74,9 +74,9 @@ class Batch:
         return sum(slot.busy for slot in self._slots)
 
     def take(self, tokens: Sequence[int], salt: str = "", adapters: Active = ()) -> tuple[Slot, int]:
-        """The slot for a prompt, and the number of its tokens that came from a cache of the same ``salt``.
+        """The slot for a prompt, and the number of its tokens that came from a cache of the scope of ``salt``.
 
-        The other tokens are pending. Prompts of other ``adapters`` have another salt. One slot must be free. Raises
+        The other tokens are pending. Prompts of other ``adapters`` have another scope. One slot must be free. Raises
         ContextOverflow when the prompt leaves no room for an answer, InvalidRequest when it is empty.
         """
         if len(tokens) >= self.context.size:
@@ -91,12 +91,12 @@ class Batch:
         self.pieces.delay((one for one in self._slots if one is not slot), self.drafts.clock() - began)
         return self._occupy(slot, salt, adapters), known
 
-    def take_empty(self, adapters: Active = ()) -> Slot:
+    def take_empty(self, adapters: Active = (), salt: str = "") -> Slot:
         """An empty slot for a prompt with pictures, or for texts to embed: no cache knows their prefixes."""
         slot = self.swapper.evict(self.seats.free())
         self.swapper.clear_saved(slot)
         slot.opaque = True
-        return self._occupy(slot, adapters=adapters)
+        return self._occupy(slot, salt, adapters)
 
     def renumber(self, slot: Slot, number: int) -> None:
         """Give a slot another number; the slot that had it takes this one's. -1: it keeps its own.

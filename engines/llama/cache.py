@@ -3,7 +3,7 @@
 A conversation continues from its longest saved prefix, as in llama.cpp's own server (``--cache-ram``). Saved states are
 the first memory that the governor takes back.
 
-Every state has a salt. A prompt finds states of its own salt only. No client evicts the states of another client that
+Every state has a salt. A prompt finds states of its own scope only. No client evicts the states of another client that
 takes no more than its share (docs/decisions/0008-prefix-cache-salts.md).
 """
 
@@ -15,7 +15,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from edgeserve.dataclass import dataclass
-from edgeserve.engines.llama.state_index import State, StateIndex, choose_victims, next_victim, shared, state_bytes
+from edgeserve.engines.llama.state_index import (
+    State,
+    StateIndex,
+    choose_victims,
+    next_victim,
+    scope_of,
+    shared,
+    state_bytes,
+)
 
 S = TypeVar("S", bound=State)
 
@@ -158,7 +166,8 @@ class PrefixCache(StateCache[SavedState]):
 
     def note_prompt(self, tokens: Sequence[int], known: int, salt: str = "") -> None:
         """Count a new prompt, of which ``known`` tokens are cached; adjusts ``copy_pause``."""
-        if any(salt == of and shared(lost, tokens) >= known + WORTH_SAVING for of, lost in self._evicted):
+        own = (lost for of, lost in self._evicted if scope_of(of) == scope_of(salt))
+        if any(shared(lost, tokens) >= known + WORTH_SAVING for lost in own):
             self._evicted.clear()
             self.copy_pause = self._next_pause
             self._next_pause = min(2 * self._next_pause, LONGEST_PAUSE)

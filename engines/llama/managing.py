@@ -11,7 +11,7 @@ from edgeserve.engine import Cancel
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.background import Background
 from edgeserve.engines.llama.cache import Disk, SavedState
-from edgeserve.engines.llama.state_index import client_of
+from edgeserve.engines.llama.state_index import client_of, scope_of
 from edgeserve.errors import Busy, Cancelled, EngineFailure, Forbidden, InvalidRequest, MemoryPressure, NotSupported
 from edgeserve.messages import SlotEvent, SlotRequest
 
@@ -97,7 +97,7 @@ def _save(
         raise InvalidRequest(f"slot {request.slot} is empty", param="slot")
     if slot.opaque or not slot.tokens:
         raise InvalidRequest(f"slot {request.slot} holds pictures, and cannot be saved", param="slot")
-    if slot.salt != salt:
+    if scope_of(slot.salt) != scope_of(salt):
         who = "another client, key or prompt_cache_key, or one with adapters that requests choose"
         raise Forbidden(f"slot {request.slot} holds a conversation of {who}")
     began = batch.drafts.clock()

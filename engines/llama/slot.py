@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.drafts import Guess
-from edgeserve.engines.llama.state_index import shared
+from edgeserve.engines.llama.state_index import scope_of, shared
 from edgeserve.errors import EdgeserveError
 
 
@@ -17,7 +17,7 @@ class Slot:
     sequence   its number in the context
     busy       an answer uses it
     used       count that is higher the later an answer took it
-    salt       only prompts of the same salt may share a prefix with it
+    salt       of its client; only prompts of the same scope may share a prefix with it
     adapters   those that its answer uses
     stepped    number of the latest call that decoded tokens of it
     tokens     tokens in the KV cache, at the positions from 0
@@ -87,7 +87,7 @@ class Slot:
 
     def shared(self, tokens: Sequence[int], salt: str) -> int:
         """Length of the prefix that it shares with a prompt of this salt."""
-        return shared(self.reusable, tokens) if salt == self.salt else 0
+        return shared(self.reusable, tokens) if scope_of(salt) == scope_of(self.salt) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgeserve.dataclass import dataclass
-from edgeserve.engines.llama.state_index import client_of
+from edgeserve.engines.llama.state_index import client_of, scope_of
 
 log = logging.getLogger("edgeserve.llama")
 
@@ -67,7 +67,7 @@ def owner_of(salt: str) -> str:
     Of a client with several salts, the client's hash, a dot, and the hash of the salt.
     """
     client = client_of(salt)
-    return _hash(client) if client == salt else f"{_hash(client)}.{_hash(salt)}"
+    return _hash(client) if client == salt else f"{_hash(client)}.{_hash(scope_of(salt))}"
 
 
 def _hash(text: str) -> str:

@@ -54,10 +54,10 @@ class StateIndex(Generic[S]):
         return len(self._states)
 
     def longest(self, tokens: Sequence[int], salt: str = "") -> tuple[S | None, int]:
-        """The state of this salt that shares the longest prefix with ``tokens``, and the length of that prefix."""
-        found, longest = None, 0
+        """The state of this scope that shares the longest prefix with ``tokens``, and the length of that prefix."""
+        found, longest, scope = None, 0, scope_of(salt)
         for state in self._states:
-            length = shared(state.tokens, tokens) if state.salt == salt else 0
+            length = shared(state.tokens, tokens) if scope_of(state.salt) == scope else 0
             if length > longest and (not self.whole or length == len(state.tokens)):
                 found, longest = state, length
         return found, longest
@@ -89,7 +89,7 @@ class StateIndex(Generic[S]):
 
     def _covers(self, tokens: Sequence[int], salt: str, old: State) -> bool:
         """Whether a state of ``tokens`` serves every prompt that ``old`` serves."""
-        beginning = salt == old.salt and shared(tokens, old.tokens) == len(old.tokens)
+        beginning = scope_of(salt) == scope_of(old.salt) and shared(tokens, old.tokens) == len(old.tokens)
         return beginning and (not self.whole or len(tokens) == len(old.tokens))
 
 
@@ -122,6 +122,15 @@ def next_victim(ones: Iterable[T], size: Callable[[T], int], more: Mapping[str, 
 def client_of(salt: str) -> str:
     """The client whose share a salt takes: the part before the first slash. A client may have any number of salts."""
     return salt.partition("/")[0]
+
+
+def scope_of(salt: str) -> str:
+    """The part of a salt behind the first slash: prompts of one scope share, also those of several clients.
+
+    A salt without a slash is its own scope.
+    """
+    client, slash, scope = salt.partition("/")
+    return scope if slash else client
 
 
 def choose_victims(ones: Iterable[Z], over: int, more: Mapping[str, int] | None = None) -> list[Z] | None:

@@ -28,7 +28,7 @@ from edgeserve.engines.llama.cache import SavedState
 from edgeserve.engines.llama.fingerprint import fingerprint
 from edgeserve.engines.llama.options import LlamaOptions
 from edgeserve.engines.llama.state_files import KEPT, SUFFIX, owner_of
-from edgeserve.engines.llama.state_index import StateIndex
+from edgeserve.engines.llama.state_index import StateIndex, scope_of
 from edgeserve.engines.llama.states_folder import StatesFolder, remove
 from edgeserve.errors import DiskFull, InvalidRequest, NotFound
 from edgeserve.system import headroom
@@ -197,8 +197,8 @@ class StateFiles(StateIndex[StoredState]):
         return SavedState(tuple(tokens), data, salt), size
 
     def _hashed(self, salt: str) -> bytes:
-        """The hash of a salt, which stands for it in files: the salt itself may be derived from a key of the API."""
-        return hashlib.sha256(self._key + salt.encode()).digest()
+        """The hash of a salt's scope, which stands for it in files: the salt may be derived from a key of the API."""
+        return hashlib.sha256(self._key + scope_of(salt).encode()).digest()
 
     def _store(self, name: str, salt: bytes, tokens: array.array[int], state: SavedState) -> bool:
         packed = tokens.tobytes()

@@ -110,7 +110,8 @@ class LlamaVision(LlamaChat):
         except GeneratorExit:
             chunks.free()
             raise
-        return Prompt(batch.take_empty(self._adapters(request)), tokens, chunks=chunks, thinks=prepared.thinks)
+        slot = batch.take_empty(self._adapters(request), request.salt)
+        return Prompt(slot, tokens, chunks=chunks, thinks=prepared.thinks)
 
     def _count(self, request: ChatRequest, prepared: Prepared, background: Background) -> Generator[None, None, int]:
         if not prepared.images or self._projector is None:

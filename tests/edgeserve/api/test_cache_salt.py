@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 from starlette.requests import Request
 from support.bodies import PNG, TALK
 from support.cases import each
+from support.counting import batch_of, prompt, talk
 from support.server import Running
 
 from edgeserve.api import cache_salt
@@ -18,6 +19,8 @@ from edgeserve.api.auth import KEY
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.question import Prompt
+from edgeserve.engines.llama.state_files import owner_of, salt_in
+from edgeserve.engines.llama.state_index import client_of, scope_of
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest
 from edgeserve.residency.work import Work
@@ -58,6 +61,53 @@ def test_without_a_key_that_counts_a_client_is_its_network() -> None:
     assert of_client("127.0.0.1", name="a") == of_client("::1", name="a")
 
 
+def plain(address: str) -> str:
+    """The salt of a client without key and name."""
+    return cache_salt.salt(Request({"type": "http", "headers": [], "client": (address, 1)}), "")
+
+
+MINE, OTHER = plain("10.0.0.1"), plain("10.0.0.2")
+
+
+def test_clients_without_a_key_share_prompts_and_have_shares_of_their_own() -> None:
+    """They were one client in the slots and on the disk, wherever they were."""
+    assert scope_of(MINE) == scope_of(OTHER) == scope_of("")
+    assert len({client_of(MINE), client_of(OTHER), ""}) == 3
+    assert plain("127.0.0.1") == plain("::1")
+    assert client_of(MINE) == of_client("10.0.0.1", name="a") == of_client("10.0.0.1", authorization="Bearer one")
+    mine, other = (client_of(salt_in(f"{owner_of(one)}-a.state")) for one in (MINE, OTHER))
+    assert mine != other
+    batch, _ = batch_of()
+    assert talk(batch, prompt(1, 60), salt=MINE) == 0
+    assert talk(batch, prompt(1, 60), salt=OTHER) == 59
+
+
+def test_long_answers_of_a_client_without_a_key_stop_nobody_elses() -> None:
+    batch, _ = batch_of(size=600, slots=4, limit=0)
+    taken = [batch.take(prompt(seed, 166), MINE)[0] for seed in range(3)]
+    small, _ = batch.take(prompt(99, 20), OTHER)
+    stopped = 0
+    for _ in range(60):
+        batch.step()
+        assert not small.preempted
+        stopped += any(slot.preempted for slot in taken)
+        for slot in (*taken, small):
+            if slot.output is not None:
+                batch.push(slot, 5)
+    assert stopped
+
+
+@each("limit", [0, 500])
+def test_conversations_of_a_client_without_a_key_push_out_nobody_elses(limit: int) -> None:
+    """The context has room for five, and the memory behind it for ``limit`` tokens; the client has twenty."""
+    batch, _ = batch_of(size=600, slots=6, limit=limit)
+    other = prompt(99, 100)
+    talk(batch, other, salt=OTHER)
+    for seed in range(20):
+        talk(batch, prompt(seed, 100), salt=MINE)
+    assert talk(batch, other, salt=OTHER) == 99
+
+
 TEXTS = some.text(some.characters(min_codepoint=32, max_codepoint=255), max_size=12)
 
 
@@ -67,8 +117,8 @@ def test_every_pair_has_a_salt_of_its_own_that_names_neither(pairs: list[tuple[s
     assert len(set(salts)) == len(pairs)
     assert salts == [salt(*pair) for pair in pairs]
     for (key, name), made in zip(pairs, salts, strict=True):
-        assert (made == "") is (key == name == "")
-        assert len(made) in (0, 81)
+        assert (scope_of(made) == "") is (key == name == "")
+        assert len(made) in (17, 98)
 
 
 @given(TEXTS.filter(bool), some.integers(0, 12), some.integers(0, 12))
@@ -123,7 +173,8 @@ def test_every_route_that_chats_is_salted(running: Running, path: str, monkeypat
     for key, name in (("", None), ("one", None), ("two", None), ("one", "a"), ("one", "b"), ("", "a")):
         seen.clear()
         assert ask(running.client, path, key, name).status_code == 200
-        assert {one.partition("/")[2] for one in seen} == {salt(f"Bearer {key}" if key else "", name).partition("/")[2]}
+        given = salt(f"Bearer {key}" if key else "", name).rpartition("/")[2]
+        assert {one.rpartition("/")[2] for one in seen} == {given}
 
 
 @pytest.mark.parametrize("path", ROUTES)

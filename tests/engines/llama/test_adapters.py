@@ -19,7 +19,7 @@ from edgeserve.engines.llama import adapters
 from edgeserve.engines.llama.adapters import Adapters, active
 from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.engines.llama.state_files import owner_of, salt_in
-from edgeserve.engines.llama.state_index import client_of
+from edgeserve.engines.llama.state_index import client_of, scope_of
 from edgeserve.errors import EngineFailure, Forbidden, InvalidRequest
 from edgeserve.messages import (
     ChatEvent,
@@ -363,6 +363,18 @@ def test_the_adapters_of_a_request() -> None:
 
 def test_without_adapters_the_salt_stays() -> None:
     assert Adapters(()).salted("salt", ()) == "salt"
+
+
+def test_with_adapters_the_same_clients_share_as_without() -> None:
+    adapters = Adapters(())
+    adapters._prints = ["one", "two"]
+    salts = ("mine/", "other/", "mine/mine/a", "mine/mine/b", "other/other/a")
+    made = [adapters.salted(one, ((0, 1.0),)) for one in salts]
+    assert [client_of(one) for one in made] == [client_of(one) for one in salts]
+    assert scope_of(made[0]) == scope_of(made[1])
+    scopes = {scope_of(one) for one in made} | {scope_of(adapters.salted("mine/", ((1, 1.0),)))}
+    assert len(scopes) == 5
+    assert scopes.isdisjoint(map(scope_of, salts))
 
 
 def test_pairs_of_the_tests_fit_their_model() -> None:

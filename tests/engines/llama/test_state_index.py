@@ -10,7 +10,7 @@ from support.cases import each
 from support.examples import examples
 
 from edgeserve.engines.llama.cache import SavedState, StateCache
-from edgeserve.engines.llama.state_index import client_of, next_victim, state_bytes
+from edgeserve.engines.llama.state_index import client_of, next_victim, scope_of, state_bytes
 
 LIMIT = 1000
 NUMBERS = itertools.count()
@@ -59,6 +59,17 @@ def test_the_client_with_the_most_gives_of_its_salt_with_the_most(
     assert next_victim(ones, state_bytes, more) is (None if victim is None else ones[victim])
 
 
-@each(("salt", "client"), [("", ""), ("/random", ""), ("mine", "mine"), ("a/b", "a"), ("a/b/random", "a")])
-def test_the_client_of_a_salt(salt: str, client: str) -> None:
-    assert client_of(salt) == client
+@each(
+    ("salt", "client", "scope"),
+    [
+        ("", "", ""),
+        ("a/", "a", ""),
+        ("/random", "", "random"),
+        ("mine", "mine", "mine"),
+        ("a/a/b", "a", "a/b"),
+        ("a/a/b/random", "a", "a/b/random"),
+        ("a//random", "a", "/random"),
+    ],
+)
+def test_the_client_and_the_scope_of_a_salt(salt: str, client: str, scope: str) -> None:
+    assert (client_of(salt), scope_of(salt)) == (client, scope)

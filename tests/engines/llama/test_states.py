@@ -19,9 +19,11 @@ from support.examples import examples
 from edgeserve.engines.llama.cache import PrefixCache, SavedState
 from edgeserve.engines.llama.fingerprint import PIECE, PIECES
 from edgeserve.engines.llama.options import LlamaOptions
+from edgeserve.engines.llama.state_files import owner_of
 from edgeserve.engines.llama.state_index import shared
 from edgeserve.engines.llama.states import HEAD, StateFiles, states_key
 from edgeserve.engines.llama.states_folder import StatesFolder
+from edgeserve.errors import NotFound
 
 KEY = bytes(range(32))
 START = int(time.time()) - 10_000
@@ -264,6 +266,32 @@ def test_a_file_serves_its_own_salt_and_does_not_name_it(tmp_path: Path) -> None
         assert found is not None
         assert (length, again.read(found)) == (3, data)
     assert not any(b"secret" in path.read_bytes() or "secret" in path.name for path in tmp_path.iterdir())
+
+
+def test_clients_of_one_scope_share_a_file_which_counts_for_the_one_that_wrote_it(tmp_path: Path) -> None:
+    files(tmp_path).write(SavedState((1, 2, 3), bytearray(b"one"), salt="mine/"))
+    again = files(tmp_path)
+    for salt in ("mine/", "other/", ""):
+        found, length = again.longest((1, 2, 3), salt)
+        assert found is not None
+        assert (length, again.read(found)) == (3, b"one")
+    for salt in ("mine", "mine/1", "other/1"):
+        assert again.longest((1, 2, 3), salt) == (None, 0)
+    [path] = tmp_path.glob("*.state")
+    assert path.name.startswith(f"{owner_of('mine/')}-")
+    again.forget((1, 2, 3), "other/")
+    assert again.longest((1, 2, 3), "mine/") == (None, 0)
+
+
+def test_a_name_of_one_client_is_no_file_of_another(tmp_path: Path) -> None:
+    """Without keys, clients of all networks wrote over each other's."""
+    kept = files(tmp_path)
+    for salt, data in (("mine/", b"one"), ("other/", b"two")):
+        kept.keep("name", SavedState((1, 2, 3), bytearray(data), salt=salt))
+    for salt, data in (("mine/", b"one"), ("other/", b"two")):
+        assert kept.kept("name", salt)[0].data == data
+    with pytest.raises(NotFound):
+        kept.kept("name", "third/")
 
 
 @pytest.mark.slow
