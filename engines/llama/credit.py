@@ -19,7 +19,7 @@ SAVED = 0.01
 GIVEN = 0.1
 """Share of an answer's gain that the purse holds for others."""
 START = 2.0
-"""Calls that a new answer may lose before it has shown anything."""
+"""Calls that a draft behind a long match may lose beyond what its answer has shown. In free text such matches are rare."""
 SHOWN = 12.0
 """Calls at most that an answer has shown: a text that changes is noticed soon."""
 
@@ -40,7 +40,7 @@ class Credit:
 
     def __init__(self, purse: Purse) -> None:
         self._purse = purse
-        self._gained, self._shown = 0.0, START
+        self._gained = self._shown = 0.0
         """Time gained by drafts; that of drafts and of guesses that might have been drafts, lately."""
 
     @property
@@ -49,10 +49,9 @@ class Credit:
         left = self._purse.left
         return min(left / GIVEN, left + (1 - GIVEN) * max(0.0, self._gained))  # leaves the purse no debt
 
-    @property
-    def limit(self) -> float:
-        """The most that a draft from the text may lose."""
-        return min(self._shown, self.cover)
+    def limit(self, *, long: bool) -> float:
+        """The most that a draft from the text may lose; ``long``: behind a long match."""
+        return max(0.0, min(self._shown + START * long, self.cover))
 
     def plain(self) -> None:
         """Count a call without a draft."""

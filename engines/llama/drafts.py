@@ -231,7 +231,7 @@ class Drafter:
         found = None
         if tokens:
             cover = self._credit.cover
-            limit = cover if likely else self._credit.limit
+            limit = cover if likely else self._credit.limit(long=self._lookup.matched >= LONG)
             found = Guess(tokens[: self._drafts.longest], self._chances.of(kind), kind, limit=limit, cover=cover)
         if self._drafts.model is not None:
             own = Guess((), self._chances.of(DRAFTED), DRAFTED, self._written, self._credit.cover)

@@ -121,11 +121,23 @@ def test_copied_texts_gain(steps: tuple[float, ...], least: float) -> None:
 
 def test_an_answer_drafts_more_once_its_guesses_have_come_true() -> None:
     credit = Credit(Purse())
-    assert credit.limit == START
+    assert (credit.limit(long=True), credit.limit(long=False)) == (START, 0.0)
     credit.show(2.5)
-    assert credit.limit == START + 2.5
+    assert (credit.limit(long=True), credit.limit(long=False)) == (START + 2.5, 2.5)
     credit.count(-3.0)
-    assert credit.limit == START - 0.5
+    assert (credit.limit(long=True), credit.limit(long=False)) == (START - 0.5, 0.0)
+
+
+def test_a_text_without_long_matches_drafts_nothing_before_guesses_would_have_come_true() -> None:
+    dice, drafts = random.Random(3), Drafts(LONGEST)
+    for _ in range(8):  # the engine has learned that guesses come true
+        prompt = [dice.randrange(WORDS) for _ in range(140)]
+        seconds(drafts, prompt, 110, saying(prompt[10:]), curve((0.2,)))
+    prompt = [dice.randrange(WORDS) for _ in range(140)]
+    answer = list[int]()
+    for at in range(20):  # two tokens of the prompt, and new ones
+        answer += [*prompt[37 * at % 130 :][:2], *range(WORDS + 5 * at, WORDS + 5 * at + 5)]
+    assert seconds(drafts, prompt, 80, saying(answer), curve((0.2,))) == 80
 
 
 def test_losses_are_paid_from_the_purse_and_gains_fill_it() -> None:
