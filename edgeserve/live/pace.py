@@ -19,8 +19,8 @@ LEAST_PAUSE = 0.002
 """Seconds of the shortest pause. Shorter ones add up."""
 
 
-class Turns:
-    """The turns of all sessions. One event loop uses the object. ``clock`` counts seconds of work."""
+class LoopTime:
+    """The time of an event loop, shared by all sessions. That loop uses the object. ``clock``: seconds of work."""
 
     def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
         self.clock = clock
@@ -38,8 +38,8 @@ class Turns:
 class Pace:
     """The pace of one session."""
 
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
+    def __init__(self, loop_time: LoopTime) -> None:
+        self._loop_time = loop_time
         self._debt = 0.0
 
     @contextlib.asynccontextmanager
@@ -48,16 +48,16 @@ class Pace:
 
         One of ``n`` sharers pauses ``2 n - 1`` times as long as it works: together they work half of the time at most.
         """
-        turns, groups = self._turns, clients.current.get().groups
-        turns.working[groups] += 1
+        shared, groups = self._loop_time, clients.current.get().groups
+        shared.working[groups] += 1
         try:
-            async with turns.lock:
-                started = turns.clock()
+            async with shared.lock:
+                started = shared.clock()
                 yield
-                self._debt += (turns.clock() - started) * (2 * turns.sharers(groups) - 1)
+                self._debt += (shared.clock() - started) * (2 * shared.sharers(groups) - 1)
                 await asyncio.sleep(0)  # other tasks have their turn before the next session has
             if self._debt >= LEAST_PAUSE:
                 pause, self._debt = self._debt, 0.0
                 await asyncio.sleep(pause)
         finally:
-            turns.working -= Counter([groups])  # which drops what has come down to 0
+            shared.working -= Counter([groups])  # which drops what has come down to 0

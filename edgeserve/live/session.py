@@ -14,7 +14,7 @@ from edgeserve.dataclass import dataclass
 from edgeserve.errors import Busy, NotFound, TooLarge
 from edgeserve.live.agreement import Agreement
 from edgeserve.live.ear import Ear, Options
-from edgeserve.live.pace import Pace, Turns
+from edgeserve.live.pace import LoopTime, Pace
 from edgeserve.live.window import (
     LEAD_SECONDS,
     MAX_PUSH_BYTES,
@@ -69,8 +69,8 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 class Session:
     """One session. One event loop uses the object, and calls ``on_news`` there when ``step`` may have news.
 
-    ``speakers`` counts the sessions that share the ear's time now. ``turns``: those of all sessions at work on their
-    sound.
+    ``speakers`` counts the sessions that share the ear's time now. ``loop_time``: shared by all sessions at work on
+    their sound.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Session:
         options: Options,
         max_seconds: float,
         speakers: Callable[[], int] = lambda: 1,
-        turns: Turns | None = None,
+        loop_time: LoopTime | None = None,
     ) -> None:
         self.name = name
         self.options = options
@@ -99,7 +99,7 @@ class Session:
         self._told = self._settled = 0
         self._ended = False
         self._task: asyncio.Task[None] | None = None
-        self._pace = Pace(turns or Turns())
+        self._pace = Pace(loop_time or LoopTime())
         self._hearing, self._checking, self._taking = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
 
     @property

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from edgeserve.clients import Client
 from edgeserve.errors import Busy, NotFound
 from edgeserve.live.ear import Ear, Options
-from edgeserve.live.pace import Turns
+from edgeserve.live.pace import LoopTime
 from edgeserve.live.session import Session
 
 log = logging.getLogger("edgeserve.live")
@@ -38,8 +38,8 @@ class Sessions:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.idle_seconds = idle_seconds
-        self.turns = Turns()
-        """Turns of all sessions at work on their sound, wherever it comes from."""
+        self.loop_time = LoopTime()
+        """Shared by all sessions at work on their sound, wherever it comes from."""
         self._ear = ear
         self._limit, self._share = limit, max(1, limit // 2)
         self._max_seconds = max_seconds
@@ -59,7 +59,7 @@ class Sessions:
         if own >= self._share or len(self._open) >= self._limit:
             raise self._full(own)
         name = name or f"live_{secrets.token_hex(16)}"
-        session = Session(name, self._ear, options, self._max_seconds, self._speakers, self.turns)
+        session = Session(name, self._ear, options, self._max_seconds, self._speakers, self.loop_time)
         session.last_used = self._clock()
         self._open[_place(name, client)] = session
         self._clients[session] = client
@@ -68,7 +68,7 @@ class Sessions:
 
     def overhear(self, options: Options) -> Session:
         """A session that no client finds and that never expires: its owner ends it. Takes no place of others."""
-        session = Session("", self._ear, options, self._max_seconds, self._speakers, self.turns)
+        session = Session("", self._ear, options, self._max_seconds, self._speakers, self.loop_time)
         self._overheard = {one for one in self._overheard if not one.closed} | {session}
         return session
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from edgeserve.system import cores, libc
 
@@ -36,11 +36,11 @@ def kept_from(core: int | None) -> Iterator[None]:
         yield
         return
     before = frozenset(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, before - {core} or before)
+    _allow(before - {core} or before)
     try:
         yield
     finally:
-        os.sched_setaffinity(0, before)
+        _allow(before)
 
 
 def go(core: int | None, *, away: bool = False) -> None:
@@ -50,5 +50,11 @@ def go(core: int | None, *, away: bool = False) -> None:
     before = frozenset(os.sched_getaffinity(0))
     wanted = before - {core} if away else before & {core}
     if wanted and libc.library().sched_getcpu() not in wanted:
+        _allow(wanted)
+        _allow(before)
+
+
+def _allow(wanted: Collection[int]) -> None:
+    """Let this thread use these cores alone, unless the system has just taken all of them from the process."""
+    with contextlib.suppress(OSError):  # a place is worth no answer
         os.sched_setaffinity(0, wanted)
-        os.sched_setaffinity(0, before)

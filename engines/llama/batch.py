@@ -57,7 +57,7 @@ class Batch:
         self._uses = self._calls = self._read = 0
         """Counts of answers and calls; number of the latest call that read a prompt."""
         self.starved = False
-        """In the latest step a preempted answer waited for room, and no other answer had anything to decode."""
+        """In the latest step a preempted answer or job waited for room, and no other one had work."""
 
     @property
     def slots(self) -> Sequence[Slot]:
@@ -148,7 +148,8 @@ class Batch:
     def step(self) -> None:
         """Decode pending tokens in one call of llama.cpp. Raises EngineFailure; all slots are empty then."""
         self.starved = False
-        if self._do_jobs():
+        jobs = self.seats.next_jobs()
+        if self._do_jobs(jobs):
             return  # this step's call would overwrite the logits of the job: all other slots wait for the next
         try:
             while (shares := self._schedule()) and not self._decode(shares):
@@ -158,14 +159,14 @@ class Batch:
             for slot in self._slots:
                 self.swapper.empty(slot)
             raise
-        self.starved = not shares and any(slot.preempted for slot in self._slots)
+        self.starved = not shares and not jobs and any(slot.preempted for slot in self._slots)
         self._advance(shares)
 
-    def _do_jobs(self) -> bool:
+    def _do_jobs(self, jobs: Sequence[Slot]) -> bool:
         """Run the jobs of this step, none in the answers' own time. True as soon as one has left logits."""
-        jobs, began = self.seats.next_jobs(), self.drafts.clock()
         if not jobs or self.pieces.owes(self._slots):
             return False
+        began = self.drafts.clock()
         for slot in jobs:
             self._do_job(slot)
             if slot.output is not None:
@@ -259,7 +260,8 @@ class Batch:
 
         1. Leave its drafts out.
         2. Let an answer wait for one that is full: it ends, and then its cells are free. ``gives_way`` chooses it.
-        3. Preempt an answer: it starts over when another has ended. An answer alone is never preempted.
+        3. Preempt an answer: it starts over when another has ended. An answer that shares the context with nobody, not
+           even with a job that waits, is never preempted.
         4. Mark the youngest answer as full, so that it ends.
         """
         if any(share.draft for share in shares):
@@ -268,9 +270,10 @@ class Batch:
             return
         working = [slot for slot in self._slots if slot.busy and not slot.full and not slot.preempted]
         movable = [slot for slot in working if not slot.opaque]
+        waits = any(slot.preempted and slot.job is not None and slot.cells for slot in self._slots)
         if any(slot.busy and slot.full for slot in self._slots):
             gives_way(working).preempted = True
-        elif len(working) > 1 and movable:
+        elif movable and (waits or len(working) > 1):
             self.swapper.preempt(gives_way(movable))
         else:
             max(working, key=lambda one: one.used).full = True

@@ -234,7 +234,8 @@ class Drafter:
             limit = cover if likely else self._credit.limit(long=self._lookup.matched >= LONG)
             found = Guess(tokens[: self._drafts.longest], self._chances.of(kind), kind, limit=limit, cover=cover)
         if self._drafts.model is not None:
-            own = Guess((), self._chances.of(DRAFTED), DRAFTED, self._written, self._credit.cover)
+            cover = self._credit.cover
+            own = Guess((), self._chances.of(DRAFTED), DRAFTED, self._written, limit=cover, cover=cover)
             if self._drafts.rate(own) > (self._drafts.rate(found) if found else 0.0):
                 found = own
         self._guess = found

@@ -7,7 +7,7 @@ import asyncio
 from support.sound import SECOND
 
 from edgeserve.live.ear import Options, Question
-from edgeserve.live.pace import Turns
+from edgeserve.live.pace import LoopTime
 from edgeserve.live.session import Session
 from edgeserve.live.turns import Urgent
 from edgeserve.messages import TranscribeRequest, Word
@@ -64,9 +64,9 @@ def name(sound: bytes) -> str:
 
 
 def session(
-    ear: FakeEar, options: Options | None = None, max_seconds: float = 7200, turns: Turns | None = None
+    ear: FakeEar, options: Options | None = None, max_seconds: float = 7200, loop_time: LoopTime | None = None
 ) -> Session:
-    return Session("one", ear, options or Options(), max_seconds, turns=turns)  # type: ignore[arg-type]
+    return Session("one", ear, options or Options(), max_seconds, loop_time=loop_time)  # type: ignore[arg-type]
 
 
 async def quiet(one: Session) -> None:

@@ -72,7 +72,7 @@ async def _serve(socket: WebSocket, state: State, place: Place) -> None:
     engines = Engines(state.pool, Pictures(state), state.first_sounds, state.sessions, cache_salt.salt(socket, ""))
     engines.check(config)
     session = Session(config, limits, engines.check, detects=engines.detects)
-    await Talk(socket, session, engines, place, Pace(state.sessions.turns)).run()
+    await Talk(socket, session, engines, place, Pace(state.sessions.loop_time)).run()
 
 
 class Talk:

@@ -35,7 +35,7 @@ class Hearing:
 
     def __init__(self, services: Services, send: Send, client: Client, wanted: Options, form: SoundForm) -> None:
         """Raises InvalidRequest for a form that is not understood, and Busy where too many people speak."""
-        self._incoming, self._pace = Incoming(form), Pace(services.sessions.turns)
+        self._incoming, self._pace = Incoming(form), Pace(services.sessions.loop_time)
         self._sessions = services.sessions
         self._send, self._client = send, client
         self._language = wanted.language

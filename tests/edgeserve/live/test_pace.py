@@ -1,4 +1,4 @@
-"""Sessions with sound take turns, and pause behind their work."""
+"""Sessions with sound take loop_time, and pause behind their work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edgeserve import clients
 from edgeserve.clients import Client
 from edgeserve.live import pace
-from edgeserve.live.pace import LEAST_PAUSE, Pace, Turns
+from edgeserve.live.pace import LEAST_PAUSE, LoopTime, Pace
 
 
 class Work:
@@ -37,7 +37,7 @@ def test_one_session_works_half_of_the_time(monkeypatch: pytest.MonkeyPatch) -> 
     work = Work(monkeypatch)
 
     async def run() -> None:
-        one = Pace(Turns(work))
+        one = Pace(LoopTime(work))
         for _ in range(10):
             async with one.piece():
                 work.now += 0.003
@@ -50,7 +50,7 @@ def test_small_pieces_add_up_to_a_pause(monkeypatch: pytest.MonkeyPatch) -> None
     work = Work(monkeypatch)
 
     async def run() -> None:
-        one = Pace(Turns(work))
+        one = Pace(LoopTime(work))
         for _ in range(20):
             async with one.piece():
                 work.now += LEAST_PAUSE / 4
@@ -73,9 +73,9 @@ def test_sessions_work_one_at_a_time_and_all_together_half_of_the_time(monkeypat
                 working -= 1
 
     async def run() -> None:
-        turns = Turns(work)
-        await asyncio.gather(*(session(Pace(turns)) for _ in range(4)))
-        assert not turns.working
+        loop_time = LoopTime(work)
+        await asyncio.gather(*(session(Pace(loop_time)) for _ in range(4)))
+        assert not loop_time.working
 
     asyncio.run(run())
     # Each of 20 pieces lets its session pause up to 7 times as long, while all 4 have work.
@@ -86,13 +86,13 @@ def test_a_failing_piece_gives_its_turn_back(monkeypatch: pytest.MonkeyPatch) ->
     work = Work(monkeypatch)
 
     async def run() -> None:
-        turns = Turns(work)
+        loop_time = LoopTime(work)
         with pytest.raises(ValueError, match="no"):
-            async with Pace(turns).piece():
+            async with Pace(loop_time).piece():
                 raise ValueError("no")
-        async with Pace(turns).piece():
-            assert turns.working.total() == 1
-        assert not turns.working
+        async with Pace(loop_time).piece():
+            assert loop_time.working.total() == 1
+        assert not loop_time.working
 
     asyncio.run(run())
 
@@ -117,18 +117,18 @@ def test_a_client_takes_no_more_of_the_time_with_more_sessions(
 
     monkeypatch.setattr(pace, "asyncio", SimpleNamespace(Lock=asyncio.Lock, sleep=pausing))
 
-    async def session(client: Client, turns: Turns, over: asyncio.Event) -> None:
+    async def session(client: Client, loop_time: LoopTime, over: asyncio.Event) -> None:
         clients.current.set(client)
-        one = Pace(turns)
+        one = Pace(loop_time)
         async with one.piece():
             work.now += 0.004
             await over.wait()  # until all have come
 
     async def run() -> None:
-        turns, over = Turns(work), asyncio.Event()
-        found = [asyncio.create_task(session(one, turns, over)) for one in (*others, NEW)]
+        loop_time, over = LoopTime(work), asyncio.Event()
+        found = [asyncio.create_task(session(one, loop_time, over)) for one in (*others, NEW)]
         await asyncio.sleep(0)
-        assert turns.working.total() == len(found)
+        assert loop_time.working.total() == len(found)
         over.set()
         await asyncio.gather(*found)
 
@@ -139,10 +139,10 @@ def test_a_client_takes_no_more_of_the_time_with_more_sessions(
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4)), min_size=1, max_size=20))
 def test_all_sharers_together_take_the_whole(found: list[tuple[str, int]]) -> None:
-    turns = Turns()
+    loop_time = LoopTime()
     for key, network in found:
-        turns.working[Client(key, f"192.0.2.{network}").groups] += 1
-    shares = {groups: count / turns.sharers(groups) for groups, count in turns.working.items()}
+        loop_time.working[Client(key, f"192.0.2.{network}").groups] += 1
+    shares = {groups: count / loop_time.sharers(groups) for groups, count in loop_time.working.items()}
     assert sum(shares.values()) == pytest.approx(1.0)
     for key in {key for (key,), _ in shares}:
         own = sum(share for ((other,), _), share in shares.items() if other == key)

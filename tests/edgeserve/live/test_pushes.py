@@ -106,8 +106,8 @@ def test_many_pushes_take_the_event_loop_no_longer_than_one(monkeypatch: pytest.
     monkeypatch.setattr(Window, "append", noted(Window.append))
 
     async def run() -> None:
-        turns = pace.Turns()
-        made = [session(FakeEar(), turns=turns) for _ in range(sessions)]
+        loop_time = pace.LoopTime()
+        made = [session(FakeEar(), loop_time=loop_time) for _ in range(sessions)]
         pushes = asyncio.gather(*(one.push(bytes(SECOND // 2)) for one in made for _ in range(20)))
 
         async def all_pushed() -> None:
@@ -132,7 +132,7 @@ def test_a_session_pauses_behind_its_work(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(pace, "asyncio", SimpleNamespace(Lock=asyncio.Lock, sleep=sleep))
     monkeypatch.setattr("edgeserve.live.session.check_samples", work)
-    asyncio.run(session(FakeEar(), turns=pace.Turns(lambda: now[0])).push(bytes(10 * SECOND)))
+    asyncio.run(session(FakeEar(), loop_time=pace.LoopTime(lambda: now[0])).push(bytes(10 * SECOND)))
     assert now[0] == pytest.approx(0.1)
     assert slept[0] == pytest.approx(now[0], abs=pace.LEAST_PAUSE)
 

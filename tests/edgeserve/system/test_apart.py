@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Collection
@@ -20,6 +21,8 @@ class Kernel:
     def __init__(self, mask: Collection[int], here: int) -> None:
         self.mask, self.here = set(mask), here
         self.masks: list[set[int]] = []
+        self.taken: Collection[int] = ()
+        """Cores that it may no longer use, which it has not heard yet."""
 
     def sched_getaffinity(self, thread: int) -> set[int]:
         assert thread == 0, "a confined worker may ask for no other thread"
@@ -27,7 +30,9 @@ class Kernel:
 
     def sched_setaffinity(self, thread: int, mask: Collection[int]) -> None:
         assert thread == 0, "a confined worker may move no other thread"
-        self.mask = set(mask)
+        if not set(mask) - set(self.taken):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        self.mask = set(mask) - set(self.taken)
         self.masks.append(set(mask))
         if self.here not in mask:
             self.here = min(mask)
@@ -115,6 +120,17 @@ def test_a_thread_moves_and_is_free_afterwards(
     apart.go(3, away=away)
     assert (kernel.here, kernel.mask) == (there, mask)
     assert bool(kernel.masks) == (here != there), "a thread in its place asks nothing of the kernel"
+
+
+@each("taken", [{0, 1, 2}, {3}, {0, 1, 2, 3}])
+def test_cores_that_the_system_takes_meanwhile_end_no_answer(kernel: Kernel, taken: set[int]) -> None:
+    """sched_setaffinity(2): EINVAL without a core that the thread may use. A run raised OSError then."""
+    kernel.mask, kernel.here, kernel.taken = {0, 1, 2, 3}, 0, taken
+    apart.go(3)
+    apart.go(3, away=True)
+    with apart.kept_from(3):
+        pass
+    assert kernel.mask == ({0, 1, 2, 3} - taken or {0, 1, 2, 3})
 
 
 @linux

@@ -490,6 +490,7 @@ def reads(batch: Batch, slot: Slot, cells: int) -> None:
 
     def job() -> None:
         batch.seats.make_room(slot, cells)
+        batch.context.decode([Item(0, slot.cells + at, slot.sequence, False) for at in range(cells)])
         slot.position = slot.cells = slot.cells + cells
 
     slot.job = job
@@ -535,6 +536,47 @@ def test_texts_that_wait_for_each_other_are_not_kept_for_ever() -> None:
     batch.give_back(one)
     batch.step()
     assert (other.job, other.error, other.cells) == (None, None, 60)
+
+
+def test_a_text_that_waits_ends_no_answer_early() -> None:
+    """It keeps what it has read. The answer ended as if the rest were the whole context."""
+    batch, _ = batch_of(size=600, slots=2, limit=0)
+    long, _ = batch.take(prompt(1, 500), "a/1")
+    decode(batch, long)
+    text, steps = batch.take_empty(), 0
+    for cells in (60, 60):
+        reads(batch, text, cells)
+        while text.job is not None:
+            batch.step()
+            if long.output is not None:
+                batch.push(long, 5)
+            steps += 1
+            assert steps < 200
+            assert not long.full
+    assert (text.error, text.cells) == (None, 120)
+    batch.give_back(text)
+    while not long.full:
+        batch.step()
+        if long.output is not None:
+            batch.push(long, 5)
+    assert long.cells == 600
+
+
+def test_an_engine_with_a_job_at_work_does_not_starve() -> None:
+    """Each piece of a text waited 10 ms for readers, while another text waited for room."""
+    batch, _ = batch_of(size=100, slots=3)
+    held, _ = batch.take(prompt(1, 40), "a/1")
+    decode(batch, held)
+    waits, works = batch.take_empty(), batch.take_empty()
+    reads(batch, waits, 90)
+    batch.step()
+    batch.step()
+    assert waits.preempted
+    assert batch.starved
+    reads(batch, works, 10)
+    batch.step()
+    assert works.job is None
+    assert not batch.starved
 
 
 ONE, OTHER = ((0, 1.0),), ((1, 0.5),)

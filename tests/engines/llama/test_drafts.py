@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as some
 
 from edgeserve.engines.llama.chances import FIRST, FIRST_WEIGHT, FORCED, SURE
 from edgeserve.engines.llama.drafts import CROWDED, PLAIN_EVERY, Drafter, Drafts, Guess
+from edgeserve.engines.llama.pace import Pace
 
 LONGEST = 16
 
@@ -162,6 +164,18 @@ def test_forced_tokens_come_before_found_ones() -> None:
     found = drafter.guess([7, 8])
     assert found is not None
     assert (list(found.tokens), found.kind) == ([7, 8], FORCED)
+
+
+@pytest.mark.parametrize(("left", "count"), [(0.0, 0), (0.2, 0), (9.0, 1)])
+def test_a_guess_of_the_draft_model_loses_no_more_than_the_purse_has(left: float, count: int) -> None:
+    """A call of a size that nobody knew was made at any cost."""
+    drafts = Drafts(LONGEST, model=SimpleNamespace(share=0.0, pace=Pace()))  # type: ignore[arg-type]
+    drafts.pace.note(1, 1.0)
+    drafts.purse.add(left - drafts.purse.left)
+    found = drafts.writer([1, 2]).guess()
+    assert found is not None
+    assert found.open
+    assert drafts.plan([found], 100) == [count]
 
 
 def test_an_engine_without_drafts_guesses_nothing() -> None:
