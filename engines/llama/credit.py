@@ -19,7 +19,7 @@ SAVED = 0.01
 GIVEN = 0.1
 """Share of an answer's gain that the purse holds for others."""
 START = 2.0
-"""Calls that a draft behind a long match may lose beyond what its answer has shown. In free text such matches are rare."""
+"""Calls that a draft behind a long match, which is rare in free text, may lose beyond what its answer has shown."""
 SHOWN = 12.0
 """Calls at most that an answer has shown: a text that changes is noticed soon."""
 
