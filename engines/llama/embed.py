@@ -36,7 +36,7 @@ def _embed(batch: Batch, tokens: Sequence[int], cancel: Cancel, adapters: Active
     slot, mean, size = batch.take_empty(adapters), Mean(), batch.context.outputs
     try:
         for at in range(0, len(tokens), size):
-            slot.job = functools.partial(_decode_piece, batch, slot, tokens[at : at + size], mean)
+            slot.job = functools.partial(_decode_piece, batch, slot, tokens[at:], mean)
             while slot.job is not None and not cancel.is_set():
                 yield None
             if cancel.is_set():
@@ -48,9 +48,13 @@ def _embed(batch: Batch, tokens: Sequence[int], cancel: Cancel, adapters: Active
         batch.give_back(slot)
 
 
-def _decode_piece(batch: Batch, slot: Slot, tokens: Sequence[int], mean: Mean) -> None:
-    """Decode some more tokens and add their rows to the mean. Raises Busy and Waits."""
-    batch.seats.make_room(slot, len(tokens))
+def _decode_piece(batch: Batch, slot: Slot, left: Sequence[int], mean: Mean) -> None:
+    """Decode the next of the tokens that are left, and add their rows to the mean. Raises Busy and Waits.
+
+    The text begins where there is room for all of it, so that it rarely waits with cells that others could use.
+    """
+    batch.seats.make_room(slot, len(left))
+    tokens = left[: batch.context.outputs]
     rows = batch.context.embed(tokens, slot.position, slot.sequence)
     if rows is None:
         raise batch.seats.no_room()

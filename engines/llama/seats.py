@@ -70,10 +70,11 @@ class Seats:
     def make_room(self, slot: Slot, cells: int) -> None:
         """Evict idle slots, and preempt answers, until ``cells`` are free for the job of a slot.
 
-        ``gives_way`` chooses among the answers and the job. Raises Waits where the job gives way, and Busy where
-        nothing else is under way that could end.
+        Tokens that answers have still to read keep their room. Else an answer that starts over would find the next job
+        in its place, time and again. ``gives_way`` chooses among the answers and the job. Raises Waits where the job
+        gives way, and Busy where nothing else is under way that could end.
         """
-        while not self._swapper.make_room(cells):
+        while not self._swapper.make_room(cells + sum(len(one.pending) for one in self._slots if one.waiting)):
             others = [one for one in self._slots if one.busy and not one.preempted and one is not slot]
             leaving = gives_way([*(one for one in others if not one.opaque and not one.full), slot])
             if leaving is not slot:

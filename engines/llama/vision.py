@@ -138,7 +138,8 @@ class LlamaVision(LlamaChat):
             if chunk.tokens is not None:
                 batch.push(slot, *chunk.tokens)
             else:
-                slot.job = functools.partial(self._decode_picture, batch, slot, chunk, last=last)
+                left = sum(one.size for one in chunks[number - 1 :])
+                slot.job = functools.partial(self._decode_picture, batch, slot, chunk, left, last=last)
             while (slot.job or (slot.pending and not slot.full and not last)) and not cancel.is_set():
                 yield
             if slot.error is not None:
@@ -146,11 +147,14 @@ class LlamaVision(LlamaChat):
             if slot.full:  # the rest of this chunk is not decoded, so no other may follow
                 raise batch.seats.no_room()
 
-    def _decode_picture(self, batch: Batch, slot: Slot, chunk: Chunk, *, last: bool) -> None:
-        """Decode a picture, as a job of the batch. Raises Busy and Waits for lack of room, and EngineFailure."""
+    def _decode_picture(self, batch: Batch, slot: Slot, chunk: Chunk, left: int, *, last: bool) -> None:
+        """Decode a picture, as a job of the batch. Raises Busy and Waits for lack of room, and EngineFailure.
+
+        ``left``: cells of this chunk and of those behind it, which have room before the picture is decoded.
+        """
         if self._projector is None:
             return
-        batch.seats.make_room(slot, chunk.size)
+        batch.seats.make_room(slot, left)
         slot.position = self._projector.decode(batch.context, chunk, slot.sequence, slot.position, last=last)
         slot.cells += chunk.size
         slot.output = LAST if last else None

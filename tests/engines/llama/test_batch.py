@@ -562,6 +562,27 @@ def test_a_text_that_waits_ends_no_answer_early() -> None:
     assert long.cells == 600
 
 
+@each("pieces", [[120], [100], [60]])
+def test_texts_without_end_hold_up_no_older_answer(pieces: list[int]) -> None:
+    """Each text found the room of the answer that had just made way for the one before."""
+    batch, context = batch_of(size=600, slots=3, limit=0)
+    long, _ = batch.take(prompt(1, 500), "a/1")
+    for step in range(400):
+        for slot in batch.slots:
+            if slot.opaque and slot.job is None:
+                batch.give_back(slot)
+        if step > 20 and not batch.seats.full:
+            reads(batch, batch.take_empty(), pieces[0])
+        batch.step()
+        if long.output is not None:
+            batch.push(long, 5)
+        if long.full:
+            break
+    assert (long.full, long.cells) == (True, 600)
+    read = sum(item.sequence == long.sequence for call in context.calls for item in call)
+    assert read < 3 * 600, "it was read anew after each text"
+
+
 def test_an_engine_with_a_job_at_work_does_not_starve() -> None:
     """Each piece of a text waited 10 ms for readers, while another text waited for room."""
     batch, _ = batch_of(size=100, slots=3)
