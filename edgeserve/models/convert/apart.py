@@ -58,11 +58,11 @@ def _raise(told: Mapping[str, Any]) -> None:
         raise failures.read_error(told["error"])
 
 
-def run(name: str, checkpoint: Path, out: Path) -> Mapping[str, Any]:
-    """The work of the child: prints the progress, and returns the last line."""
+def run(name: str, checkpoint: Path, out: Path, tell: Callable[[Mapping[str, Any]], object]) -> Mapping[str, Any]:
+    """The work of the child: tells the progress, and returns what is to be told at the end."""
 
     def progressed(stage: str, share: float) -> None:
-        print(json.dumps({"stage": stage, "share": share}), flush=True)
+        tell({"stage": stage, "share": share})
 
     try:
         files = CONVERSIONS[name].convert(checkpoint, out, progressed)
@@ -76,7 +76,18 @@ def run(name: str, checkpoint: Path, out: Path) -> Mapping[str, Any]:
     return {"files": {role: str(path) for role, path in files.items()}}
 
 
-if __name__ == "__main__":
+def main(name: str, checkpoint: str, out: str) -> None:
+    """Convert, and tell the server in lines of JSON. What libraries print goes to stderr."""
     os.nice(NICE)
     lifeline.end_with(sys.stdin.fileno())
-    print(json.dumps(run(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))), flush=True)
+    with os.fdopen(os.dup(sys.stdout.fileno()), "w") as server:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+        def tell(what: Mapping[str, Any]) -> None:
+            print(json.dumps(what), file=server, flush=True)
+
+        tell(run(name, Path(checkpoint), Path(out), tell))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

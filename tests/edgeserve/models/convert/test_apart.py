@@ -41,7 +41,7 @@ def test_files_and_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 @each("fault", [TypeError("x"), KeyError("d"), IndexError(), ZeroDivisionError("0"), RuntimeError()])
 def test_any_fault_of_a_checkpoint_is_an_error(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whisper, "convert", _raising(fault))
-    last = apart.run("whisper", Path("somewhere"), Path("b"))
+    last = apart.run("whisper", Path("somewhere"), Path("b"), print)
     with pytest.raises(StoreError, match=f"somewhere cannot be converted .{type(fault).__name__}: .*; is it complete"):
         converted(monkeypatch, written(last))
 
@@ -50,14 +50,14 @@ def test_any_fault_of_a_checkpoint_is_an_error(fault: Exception, monkeypatch: py
 def test_our_own_errors_keep_their_kind(error: StoreError, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whisper, "convert", _raising(error))
     with pytest.raises(type(error), match=error.message):
-        converted(monkeypatch, written(apart.run("whisper", Path("a"), Path("b"))))
+        converted(monkeypatch, written(apart.run("whisper", Path("a"), Path("b"), print)))
 
 
 @each("error", [OSError(28, "No space left on device", "/a/b"), OSError(5, "Input/output error"), OSError("odd")])
 def test_errors_of_the_system_keep_their_number(error: OSError, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whisper, "convert", _raising(error))
     with pytest.raises(OSError, match=error.strerror or "odd") as raised:
-        converted(monkeypatch, written(apart.run("whisper", Path("a"), Path("b"))))
+        converted(monkeypatch, written(apart.run("whisper", Path("a"), Path("b"), print)))
     assert (raised.value.errno, raised.value.filename) == (error.errno, error.filename)
 
 
@@ -82,6 +82,21 @@ def test_a_cancelled_conversion_ends_its_child(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(KeyboardInterrupt):
         apart.convert("whisper", Path("a"), Path("b"), _raising(KeyboardInterrupt()))
     assert [one.returncode for one in children] == [-signal.SIGKILL]
+
+
+def test_what_a_library_prints_is_no_news(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    program = """
+import os, sys
+from edgeserve.models.convert import apart, whisper
+def noisy(*ignored):
+    print("deprecated")
+    os.write(1, b"deprecated\\n")
+    return {}
+whisper.convert = noisy
+apart.main("whisper", "a", "b")
+"""
+    assert converted(monkeypatch, [sys.executable, "-c", program]) == ({}, [])
+    assert capfd.readouterr().err.count("deprecated") == 2
 
 
 PROGRAM = """
