@@ -129,6 +129,9 @@ class EngineHost(Facts):
     def unread(self, seconds: float) -> tuple[Work, ...]:
         return self._loop.runs.unread(seconds)
 
+    def all_unread(self, seconds: float) -> tuple[Work, ...]:
+        return self._loop.runs.all_unread(seconds)
+
     def stop(self) -> None:
         self._preparer.stop()
         self._reader.stop()

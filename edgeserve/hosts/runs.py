@@ -136,10 +136,15 @@ class Runs:
         return work if now - since >= seconds else None
 
     def unread(self, seconds: float) -> tuple[Work, ...]:
-        """All answers, if there are some and each has waited so many seconds for its reader; else (). Any thread."""
+        """The answers that have waited so many seconds for their readers. Any thread."""
         now, runs = self._clock(), tuple(self._runs)
-        waits = all(run.blocked and (since := run.paused) is not None and now - since >= seconds for run in runs)
-        return tuple(run.work for run in runs) if waits else ()
+        waiting = ((run, run.paused) for run in runs if run.blocked)
+        return tuple(run.work for run, since in waiting if since is not None and now - since >= seconds)
+
+    def all_unread(self, seconds: float) -> tuple[Work, ...]:
+        """All answers, if each has waited so many seconds for its reader; else (). Any thread."""
+        count, found = len(self._runs), self.unread(seconds)
+        return found if len(found) == count else ()
 
     def _emit(self, run: Run) -> bool:
         """Pass events on until the answer needs a step (True) or its reader has no room (False)."""

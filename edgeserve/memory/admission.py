@@ -171,7 +171,7 @@ class Admission:
             if other is not None and other.resident.unread:
                 text = "%s needs memory: answers of %s that nobody reads are cut"
                 log.info(text, entry.resident.spec.name, other.resident.spec.name)
-                other.resident.cut_unread()
+                other.resident.cut_all_unread()
 
     def _prepare(self, entry: Entry) -> None:
         self.expect(entry)

@@ -40,7 +40,7 @@ class Resident(Protocol):
         """Whether the engine is at work only for readers that have not read for long. Any thread."""
         ...
 
-    def cut_unread(self) -> None:
+    def cut_all_unread(self) -> None:
         """End that work, where ``unread`` still holds. Never waits; any thread."""
         ...
 

@@ -23,7 +23,7 @@ from edgeserve.messages import DetectRequest, SpeechChances
 from edgeserve.residency.host import LONG_PATIENCE, Host
 from edgeserve.residency.leases import Leases
 from edgeserve.residency.loads import Loads
-from edgeserve.residency.turns import OTHERS, Turns
+from edgeserve.residency.turns import Turns
 from edgeserve.residency.way_up import WayUp
 from edgeserve.residency.work import Work
 from edgeserve.system.stamps import stamps
@@ -237,10 +237,14 @@ class Gate:
     @property
     def unread(self) -> bool:
         """Whether the engine is at work only for readers that do not read."""
-        return bool(self.host.unread(LONG_PATIENCE))
+        return bool(self.host.all_unread(LONG_PATIENCE))
 
-    def cut_unread(self, why: str = OTHERS) -> None:
+    def cut_all_unread(self) -> None:
         """Cut all answers, if each has waited for its reader for too long. Any thread."""
+        self._turns.cut_all_unread()
+
+    def cut_unread(self, why: str) -> None:
+        """Cut each answer that has waited for its reader for too long while ``why``. Any thread."""
         self._turns.cut_unread(why)
 
     def abort(self, reason: EdgeserveError) -> None:

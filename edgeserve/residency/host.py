@@ -273,6 +273,10 @@ class Host(Protocol):
         ...
 
     def unread(self, seconds: float) -> tuple[Work, ...]:
+        """The answers under way that have waited for their readers for so many seconds."""
+        ...
+
+    def all_unread(self, seconds: float) -> tuple[Work, ...]:
         """All answers under way, if each has waited for its reader for so many seconds; else ()."""
         ...
 

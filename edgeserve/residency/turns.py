@@ -84,10 +84,17 @@ class Turns:
             self._cut(work, PATIENCE, "other requests waited for its place")
             return True
 
-    def cut_unread(self, why: str = OTHERS) -> None:
-        """Cut all answers, if each has waited for its reader for too long while ``why``."""
+    def cut_unread(self, why: str) -> None:
+        """Cut each answer that has waited for its reader for too long while ``why``."""
+        self._cut_each(self._host.unread, why)
+
+    def cut_all_unread(self) -> None:
+        """Cut all answers, if each has waited for its reader for too long."""
+        self._cut_each(self._host.all_unread, OTHERS)
+
+    def _cut_each(self, find: Callable[[float], Iterable[Work]], why: str) -> None:
         with self._state:
-            for work in self._host.unread(LONG_PATIENCE):
+            for work in find(LONG_PATIENCE):
                 self._cut(work, LONG_PATIENCE, why)
 
     def _cut(self, work: Work, seconds: float, why: str) -> None:

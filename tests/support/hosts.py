@@ -558,11 +558,11 @@ class HostContract:
         assert [one.first() for one in asked] == [TokenEvent("one")] * 2
         until(lambda: gate.host.stuck)
         self.clock.now += LONG_PATIENCE - 1
-        gate.cut_unread()
+        gate.cut_all_unread()
         assert not gate.unread
         self.clock.now += 1
         assert gate.unread
-        gate.cut_unread()
+        gate.cut_all_unread()
         for one in asked:
             with pytest.raises(SlowReader, match="waited 15 s for its reader while another engine needed its memory"):
                 one.rest()
@@ -578,10 +578,29 @@ class HostContract:
         other = Asked(gate, "three")
         with pipe.reached():
             self.clock.now += LONG_PATIENCE
-            gate.cut_unread()
+            gate.cut_all_unread()
             assert not gate.unread
         assert other.text() == "three"
         gate.cancel(unread.work)
+
+    @batches
+    def test_an_unread_answer_is_cut_for_the_next_engine_whoever_else_reads(self, kind: str) -> None:
+        """Several clients that did not read held up the engine in place of this one until their connections ended."""
+        gate = self.gate(kind)
+        unread = Asked(gate, "one two", lambda: False)
+        assert unread.first() == TokenEvent("one")
+        until(lambda: gate.host.stuck)
+        pipe = Pipe(self.folder, "word")
+        other = Asked(gate, "three")
+        with pipe.reached():
+            self.clock.now += LONG_PATIENCE - 1
+            gate.cut_unread("its model was replaced")
+            assert not unread.work.cancel.is_set()
+            self.clock.now += 1
+            gate.cut_unread("its model was replaced")
+        assert other.text() == "three"
+        with pytest.raises(SlowReader, match="waited 15 s for its reader while its model was replaced"):
+            unread.rest()
 
     # Without a request
 

@@ -86,7 +86,7 @@ class FakeResident:
     def go(self, to: Rung) -> None:
         self.rung = to
 
-    def cut_unread(self) -> None:
+    def cut_all_unread(self) -> None:
         self.unread, self.leases = False, 0
 
     def savings(self) -> dict[str, int]:

@@ -94,14 +94,16 @@ def test_runs_are_stuck_when_every_one_waits_for_its_reader() -> None:
 def test_runs_are_unread_when_every_one_has_waited_for_long() -> None:
     clock, reads = Clock(), [False, False]
     runs = Runs(nothing, clock)
-    assert runs.unread(0) == ()
+    assert runs.all_unread(0) == ()
     for at in range(2):
         add(runs, (WORD for _ in range(9)), lambda at=at: reads[at])  # type: ignore[misc]
         runs.advance()
         clock.now += 5
-    assert [len(runs.unread(seconds)) for seconds in (0, 5, 6)] == [2, 2, 0]
+    assert [len(runs.all_unread(seconds)) for seconds in (0, 5, 6)] == [2, 2, 0]
+    assert [len(runs.unread(seconds)) for seconds in (0, 5, 6, 10, 11)] == [2, 2, 1, 1, 0]
     reads[0] = True
-    assert runs.unread(0) == ()
+    assert len(runs.unread(0)) == 1
+    assert runs.all_unread(0) == ()
 
 
 def test_an_answer_may_go_on_while_another_thread_looks_for_the_slowest() -> None:

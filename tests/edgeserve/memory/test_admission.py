@@ -143,7 +143,7 @@ def test_an_engine_whose_answers_nobody_reads_gives_its_memory_up() -> None:
         asr.unread = False
         world.end(answer)
 
-    world.on_wait, asr.cut_unread = on_wait, cut  # type: ignore[method-assign]
+    world.on_wait, asr.cut_all_unread = on_wait, cut  # type: ignore[method-assign]
     world.heat("llm")
     assert world.clock.now == pytest.approx(1012, abs=1)
     assert (asr.leases, asr.rung) == (0, Rung.WARM)
