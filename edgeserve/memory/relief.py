@@ -14,6 +14,8 @@ from edgeserve.memory.gauge import Gauge, Judgement
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.occupancy import Occupancy
 from edgeserve.memory.pressure import Level, level_of, relief, used_percent
+from edgeserve.memory.reservations import NOISE_SHARE
+from edgeserve.memory.resident import cached
 from edgeserve.system.probe import Probe
 from edgeserve.units import MB
 
@@ -103,11 +105,19 @@ class Relief:
             )
 
     def _is_passing(self, now: Judgement) -> bool:
-        """Whether memory is CRITICAL for bodies and unread answers alone: others' are no reason to stop this answer.
+        """Whether memory is CRITICAL for what is no reason to stop this answer:
 
-        They are bounded. No more of them is left out than half of the memory that the budget leaves to the system.
+        - bodies and unread answers, which are bounded, and may be others'
+        - conversations that engines at work keep for later, which are bounded, too
+        - what hot engines take beyond their measure, up to its noise: a plan may fill the budget up to CRITICAL
+
+        No more of them is left out than half of the memory that the budget leaves to the system.
         """
-        left_out = min(self._accounts.passing, max(0, now.readings.total - now.budget.usable) // 2)
+        accounts = self._accounts
+        with accounts.changed:
+            noise = int(NOISE_SHARE * accounts.booked().private)
+        spare = accounts.passing + noise + sum(cached(entry.resident).private for entry in accounts)
+        left_out = min(spare, max(0, now.readings.total - now.budget.usable) // 2)
         percent = used_percent(now.readings, now.budget, left_out)
         return level_of(percent, now.readings, self._accounts.policy) is not Level.CRITICAL
 

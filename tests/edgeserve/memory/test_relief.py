@@ -105,6 +105,37 @@ def test_no_answer_is_stopped_for_what_other_clients_send(own: int, bodies: int,
         world.governor.check()
 
 
+@each(
+    ("private", "grown", "stops"),
+    [(800, 1, False), (800, 49, False), (800, 60, True), (10, 2, True), (400, 30, True)],
+)
+def test_no_answer_is_stopped_for_what_admitted_ones_take_beyond_their_measure(
+    private: int, grown: int, stops: bool
+) -> None:
+    """A plan may fill the budget up to CRITICAL: grammars of one client's answers stopped those of another model."""
+    world = World(1250, FakeResident("llm", 0, private), policy=dataclasses.replace(POLICY, max_percent=0.8))
+    world.heat("llm").leases = 1
+    world.probe.base = (899 - private) * MB
+    world.governor.check()
+    world.probe.base += grown * MB
+    with pytest.raises(MemoryPressure) if stops else contextlib.nullcontext():
+        world.governor.check()
+
+
+@each(
+    ("kept", "rest", "stops"),
+    [(60, 850, False), (5, 897, False), (120, 850, False), (140, 890, True), (20, 910, True)],
+)
+def test_no_answer_is_stopped_for_conversations_kept_for_later(kept: int, rest: int, stops: bool) -> None:
+    """An engine at work drops none, and the next answer of any client was stopped for those of all others."""
+    world = World(1250, ThriftyResident("llm", 0, 10), policy=dataclasses.replace(POLICY, max_percent=0.8))
+    one: Any = world.heat("llm")
+    one.leases, one.cached = 1, kept * MB
+    world.probe.base += (rest + kept) * MB - world.probe.read().unreclaimable
+    with pytest.raises(MemoryPressure) if stops else contextlib.nullcontext():
+        world.governor.check()
+
+
 def test_answers_beside_what_clients_send_clean_up_once_a_second() -> None:
     """Each answer that continued collected garbage at every check: no other Python code runs meanwhile."""
     world = World(1250, FakeResident("llm", 0, 10), policy=dataclasses.replace(POLICY, max_percent=0.8))
