@@ -90,7 +90,7 @@ def test_memory_brings_a_box_in_without_a_queue() -> None:
     with one_to_three(1000, 1000, 1000, leak_mb=600) as boxes:
         assert serving(boxes) == 1
         httpx.post(boxes.url + CHAT, json=says("word"), timeout=60, trust_env=False).raise_for_status()
-        (node,) = snapshot(boxes).nodes
-        assert Level.HIGH <= node.pressure < Level.CRITICAL, node
+        until(lambda: snapshot(boxes).nodes[0].pressure >= Level.HIGH)  # a report may be a second old
+        assert max(one.pressure for one in snapshot(boxes).nodes) < Level.CRITICAL
         until(lambda: serving(boxes) == 2, 180)
         assert sorted(one.pressure for one in snapshot(boxes).nodes)[0] < Level.HIGH
