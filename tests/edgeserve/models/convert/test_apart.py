@@ -89,7 +89,7 @@ def test_what_a_library_prints_is_no_news(monkeypatch: pytest.MonkeyPatch, capfd
 import os, sys
 from edgeserve.models.convert import apart, whisper
 def noisy(*ignored):
-    print("deprecated")
+    print("deprecated", flush=True)
     os.write(1, b"deprecated\\n")
     return {}
 whisper.convert = noisy
