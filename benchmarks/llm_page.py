@@ -127,10 +127,11 @@ BOUNDS: Sequence[str] = (
     "**Eight clients** share four slots, so conversations leave slots while others write. Saving one of 216 tokens "
     "takes 4 to 65 ms, but 261 to 324 ms without flash attention (four readings each), and all answers wait. In the "
     "recording of qwen3 with flash attention eight clients had 86.8 tokens/s, and 82.4 there (4 rounds).",
-    "**Qwen3 in Q8_0**, recorded alike, four rounds of each scene. One client: products 4.71 s a round of ours and 4.72 "
-    "of llama-server, threads that wait 0.36 and 0.34, Python 0.09 and 0; 43.8 and 44.4 tokens/s. Unknown prompts: "
-    "products 8.43 and 8.10 s, kernel 0.42 and 0.06. The kernel's time is that of fresh pages and of conversations that "
-    "are written to the disk after their answers. Both together are the 6% by which ours took longer.",
+    "**Qwen3 in Q8_0**, recorded alike, four rounds of each scene. One client: products 4.71 s a round of ours and "
+    "4.72 of llama-server, threads that wait 0.36 and 0.34, Python 0.09 and 0; 43.8 and 44.4 tokens/s. Unknown "
+    "prompts: products 8.43 and 8.10 s, kernel 0.42 and 0.06. The kernel's time is that of fresh pages and of "
+    "conversations that are written to the disk after their answers. Both together are the 6% by which ours took "
+    "longer.",
     "**Q4_K_M.** `edgeserve tune` chose the mapped weights: 330 prompt tokens/s and 35 tokens/s alone, where reordered "
     "ones have 201 and 41. 900 prompt tokens and 300 answered ones so take 11.4 s instead of 12.4. llama-server "
     "always reorders.",
