@@ -570,22 +570,27 @@ class HostContract:
 
     @batches
     def test_an_engine_that_one_reader_reads_is_not_given_up(self, kind: str) -> None:
-        gate = self.gate(kind)
-        unread = Asked(gate, "one two", lambda: False)
-        assert unread.first() == TokenEvent("one")
-        until(lambda: gate.host.stuck)
-        pipe = Pipe(self.folder, "word")
-        other = Asked(gate, "three")
-        with pipe.reached():
+        with self.unread_beside_another(kind) as (gate, unread):
             self.clock.now += LONG_PATIENCE
             gate.cut_all_unread()
             assert not gate.unread
-        assert other.text() == "three"
         gate.cancel(unread.work)
 
     @batches
     def test_an_unread_answer_is_cut_for_the_next_engine_whoever_else_reads(self, kind: str) -> None:
         """Several clients that did not read held up the engine in place of this one until their connections ended."""
+        with self.unread_beside_another(kind) as (gate, unread):
+            self.clock.now += LONG_PATIENCE - 1
+            gate.cut_unread("its model was replaced")
+            assert not unread.work.cancel.is_set()
+            self.clock.now += 1
+            gate.cut_unread("its model was replaced")
+        with pytest.raises(SlowReader, match="waited 15 s for its reader while its model was replaced"):
+            unread.rest()
+
+    @contextlib.contextmanager
+    def unread_beside_another(self, kind: str) -> Iterator[tuple[Gate, Asked]]:
+        """A gate with an unread answer, in the midst of another answer, which ends well afterwards."""
         gate = self.gate(kind)
         unread = Asked(gate, "one two", lambda: False)
         assert unread.first() == TokenEvent("one")
@@ -593,14 +598,8 @@ class HostContract:
         pipe = Pipe(self.folder, "word")
         other = Asked(gate, "three")
         with pipe.reached():
-            self.clock.now += LONG_PATIENCE - 1
-            gate.cut_unread("its model was replaced")
-            assert not unread.work.cancel.is_set()
-            self.clock.now += 1
-            gate.cut_unread("its model was replaced")
+            yield gate, unread
         assert other.text() == "three"
-        with pytest.raises(SlowReader, match="waited 15 s for its reader while its model was replaced"):
-            unread.rest()
 
     # Without a request
 
