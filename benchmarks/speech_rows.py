@@ -27,6 +27,8 @@ from benchmarks.speech_tables import word_error
 from benchmarks.speech_texts import SHORT
 from benchmarks.speech_voices import Recording
 
+from edgeserve.jobs import INFO
+
 THREADS = 2
 SAY = "say"
 PEERS = {"reading": PEER8, "minute": PEER8, "ten-minutes": BATCHED, SAY: DIRECT}
@@ -147,7 +149,7 @@ def measure_all(arguments: argparse.Namespace, pairs: Pairs) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         heard = speech_voices.recordings(folder, arguments.cache or folder)
-        place = speech_sides.workplace(folder, THREADS)
+        place = speech_sides.workplace(folder, THREADS, INFO["asr"].companions.values())
         for row in arguments.row or PEERS:
             for busy in (arguments.busy,) if arguments.row else (False, True):
                 measure(place, Scene(row, heard.get(row)), arguments.rounds, pairs, busy=busy)
