@@ -101,6 +101,7 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        # Without our detector of speech: faster-whisper has none here either.
         place = speech_sides.workplace(folder, arguments.threads)
         heard = hear(place, folder, {name: TEXTS[name] for name in arguments.texts}, arguments.rounds)
         said = speak(place, heard, arguments.rounds)

@@ -27,6 +27,8 @@ from benchmarks.speech_tables import word_error
 from benchmarks.speech_texts import SHORT
 from benchmarks.speech_voices import Recording
 
+from edgeserve.jobs import INFO
+
 THREADS = 2
 SAY = "say"
 PEERS = {"reading": PEER8, "minute": PEER8, "ten-minutes": BATCHED, SAY: DIRECT}
@@ -39,27 +41,24 @@ WRONG, WRONG_OTHER = "wrong", "wrong_other"
 
 
 BOUNDS = (
-    "`perf record` of both cores, 999 samples a second, both sides in turns.",
-    "**Short text**, 28 pairs: 46 ms, and 51 of the voice library. In 16 rounds before, 38% of both cores' time was "
-    "idle, and the ratio was 1.03. One cause was that both threads of the network came to share a core after a pause "
-    "([decision 27](../decisions/0027-threads.md)). A recording of the scheduler's switches in three requests without "
-    "the library, 40 to 45 ms each: the first sentence's network takes 13 ms on both cores. The second one's takes 13 "
-    "to 14 on one, beside the samples of the first. Its own samples take 6 on one core, the phonemes 1. Some 6 to 12 "
-    "ms are left for the request, the way to the worker, the pieces back and the client, whose threads had 4 to 7 ms "
-    "of a core. 1.2 takes 42 ms beside the library. Alone, in the engine, the text takes 32 to 36 ms. The library's "
-    "time has no HTTP in it.",
-    "**Ten minutes**, 3 rounds before the encoder kept its memory for the next window: 8.81 s, and 9.58 of the batched "
-    "pipeline. Of both cores' time ours spent 66% in the networks, 12% in the kernel, 3% in the C library, 2% in "
-    "Python. Some 13% was idle. The kernel's part were page faults. Two thirds of them were the encoder's activations, "
-    "taken anew for each window. They stay now, within what is booked: 73,000 faults in four minutes of sound instead "
-    "of 185,000, and 132 MB at the peak instead of 125. What is left of four minutes, two cores, in seconds: 1.0 in "
-    "309 steps of the decoder, 0.73 in the encoder, 0.29 in the detector of speech on one core, 0.08 in the choice of "
-    "tokens, 0.05 in features. A step reads 55 MB of the audio's keys and values and 27 MB of weights.",
-    "**Words wrong.** Of 1,610 words, ours hears `unless` as `one less` at two of its places. Weights in float32 "
-    "hear the same, and so the weights in int8 are not the cause. The pipeline cuts windows at other places. Without "
-    "its own cuts, faster-whisper loses and repeats whole sentences of this recording, in int8 and in float32.",
+    "Clocks in the serving process and in the worker.",
+    "**Short text**, 28 pairs: 40 ms, and 43 of the voice library, whose time has no HTTP in it. 1.2 takes 36 ms. One "
+    "request of 37 ms, in ms: 2.6 from the client to the engine, 1.2 for the phonemes of the first sentence, 14 in its "
+    "network on both cores, beside the phonemes of the second. 11 in the second network on one core, beside the "
+    "samples of the first. 6 for the samples of the second on one core, 0.6 to the client. The rest are switches of "
+    "threads. Three changes were tried, 40 rounds each, servers in turns. The second sentence read after the first "
+    "network instead of beside it: 1.04 of the time. Both networks at once, a thread each: 1.15, and 1.32 to the first "
+    "sound. The samples in two threads: 1.05. Both threads once came to share a core after a pause "
+    "([decision 27](../decisions/0027-threads.md)).",
+    "**Ten minutes**, clocks in the server, 3 requests of 5.3 to 5.7 s, 24 windows: 2.1 to 2.4 s in 799 steps of the "
+    "decoder, 1.6 in the encoder, 0.64 in the detector of speech on one core, 0.16 in the choice of tokens, 0.11 in "
+    "features, 0.16 from the client's first byte to the worker, 0.07 of waiting for samples. Some 0.3 are Python's. "
+    "Until 2026-11-23 this page measured a server whose detector was missing, which no pull leaves out. Windows were "
+    "cut at the quietest moment then, and their rests took windows of their own: 44 instead of 24, 7.1 to 8.1 s. The "
+    "ratio was 1.13 in five pairs then, and is 1.20 to 1.25 in three of today. Two of 1,610 words were wrong, `unless` "
+    "heard as `one less`. A step reads 55 MB of the audio's keys and values and 27 MB of weights.",
 )
-"""Profiles and measurements of 2026-11-23."""
+"""Profiles and measurements of 2026-11-23 and 2026-11-24."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +132,10 @@ def write(pairs: Pairs, rows: list[Row]) -> Path:
         "its own, in seconds of sound a second. Both take turns, and the other one comes first in every second round. "
         "The ratio is the median of the ratios of the pairs. A busy process keeps one core busy.",
         "The voice is a human one: five passages of Sense and Sensibility, read for LibriVox, 25 s; longer recordings "
-        "repeat them in other orders. Whisper tiny.en, one checkpoint, greedy. `batched` is faster-whisper's batched "
-        "pipeline with 8 windows at once. `say`: the short text of [the page of texts](speech_peers.md).",
+        "repeat them in other orders. Whisper tiny.en, one checkpoint, greedy. Each side is as it comes: ours has the "
+        "detector of speech that every pull brings. `batched` is faster-whisper's batched pipeline with 8 windows at "
+        "once and the same detector. faster-whisper without batches uses none; with its own, `reading` took it 0.98 "
+        "and `minute` 1.06 of the time, medians of 7. `say`: the short text of [the page of texts](speech_peers.md).",
         comparison(rows, ("edgeserve", "the peer")),
         words(pairs, rows),
         "## What bounds it",
@@ -147,7 +148,7 @@ def measure_all(arguments: argparse.Namespace, pairs: Pairs) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         heard = speech_voices.recordings(folder, arguments.cache or folder)
-        place = speech_sides.workplace(folder, THREADS)
+        place = speech_sides.workplace(folder, THREADS, INFO["asr"].companions.values())
         for row in arguments.row or PEERS:
             for busy in (arguments.busy,) if arguments.row else (False, True):
                 measure(place, Scene(row, heard.get(row)), arguments.rounds, pairs, busy=busy)

