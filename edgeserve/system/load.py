@@ -102,6 +102,11 @@ class Neighbours:
         """Cores' worth of load by Python threads of this process at the last reading."""
         self._last = self._now()
 
+    @property
+    def known(self) -> bool:
+        """Whether this system has the counters."""
+        return self._last is not None
+
     def read(self) -> float | None:
         """Cores' worth of load.
 

@@ -10,6 +10,8 @@ from typing import Any
 from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama import filler
 from edgeserve.engines.llama.adapters import Active
+from edgeserve.engines.llama.alarm import Alarm, attach
+from edgeserve.engines.llama.deadline import Deadline
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.options import BATCH, LlamaOptions, batch_size, context_size, longest_draft
 from edgeserve.engines.llama.runtime import error_details, llama
@@ -124,6 +126,12 @@ class Context:
         self._pool = pool_for(self.handle)
         self._threads = Threads(int(parameters.n_threads), int(parameters.n_threads_batch), self._use_threads)
         self._pool.resize(*self._threads.now)
+        self._alarm = Alarm()
+        # The state of recurrent layers cannot be set back to where a call began; an accelerator would not end the call.
+        plain = self.removable and not options.pooled and not runtime.llama_supports_gpu_offload()
+        self._deadline = Deadline(self._alarm, self._threads) if plain else None
+        if plain:
+            attach(self._alarm, self.handle)
 
     def _use_threads(self, single: int, batch: int) -> None:
         self._pool.resize(single, batch)
@@ -138,6 +146,7 @@ class Context:
         """Free the context; later calls of ``free`` and ``clear`` do nothing."""
         handle, self.handle, self._memory = self.handle, None, None
         if handle:
+            self._alarm.close()
             self._pool.free()
             llama().llama_batch_free(self._batch)
             llama().llama_sampler_free(self._greedy)
@@ -177,6 +186,9 @@ class Context:
 
     def _decode(self, count: int) -> int:
         self._batch.n_tokens = count
+        return self._deadline.keep(count, self._call) if self._deadline else self._call()
+
+    def _call(self) -> int:
         return int(llama().llama_decode(self.handle, self._batch))
 
     def wait(self) -> None:

@@ -61,6 +61,12 @@ class Pace:
         low = sizes[at - 1]
         return self._costs[low] + (tokens - low) * self._slope(at)
 
+    def bound(self, tokens: int) -> float:
+        """Seconds of a call at most: measured, or as many calls of the smallest size. Requires one call."""
+        least = self._sizes[0]
+        whole = max(1.0, tokens / least) * self._costs[least]
+        return min(whole, self.cost(tokens)) if self.knows(tokens) else whole
+
     def _slope(self, at: int) -> float:
         """Seconds a token between the sizes numbered ``at - 1`` and ``at``, or beyond the last."""
         sizes, costs = self._sizes, self._costs

@@ -45,6 +45,21 @@ class Threads:
         self._clock = clock
         self._next = self._held = -math.inf
 
+    def share(self, tokens: int) -> float:
+        """Threads of a call now, as a share of the most; 0 for a single one, and where the load stays unknown.
+
+        A call of several tokens has the threads of prompts.
+        """
+        at = tokens > 1
+        return self.now[at] / self._most[at] if self.now[at] > 1 and self._neighbours.known else 0.0
+
+    def give_up(self) -> None:
+        """Halve the threads until the next ``look``: a call took so long that others must have a core."""
+        single, batch = (max(1, one // 2) for one in self.now)
+        self._next = self._clock() + LOOK_EVERY
+        self.now = (single, batch)
+        self._apply(single, batch)
+
     def look(self) -> None:
         """Take fewer or more threads if the load of the machine has changed. Reads the load four times a second."""
         now = self._clock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from support.cases import each
 from support.examples import examples
 
 from edgeserve.engines.llama.pace import FIRST_SLOPE, KEPT, STALE, Pace
@@ -91,3 +92,21 @@ def test_a_size_that_comes_as_another_is_forgotten_takes_its_place(late: int) ->
     assert pace.cost(late) == 1.5
     assert pace.cost(8) > 0
     assert pace.reach == 2 * late
+
+
+@each(
+    ("tokens", "seconds"),
+    [
+        (1, 1.0),
+        (2, 1.5),  # between its neighbours
+        (3, 2.0),
+        (6, 6.0),  # unknown: as long as one after the other
+    ],
+)
+def test_a_call_costs_no_more_than_its_tokens_one_by_one(tokens: int, seconds: float) -> None:
+    assert pace_of(n1=1.0, n3=2.0).bound(tokens) == seconds
+
+
+def test_a_slow_first_measure_of_a_size_is_no_bound() -> None:
+    assert pace_of(n1=1.0, n4=90.0).bound(4) == 4.0
+    assert pace_of(n4=2.0).bound(1) == 2.0
