@@ -90,7 +90,7 @@ def toml(table: str, values: Mapping[str, object]) -> str:
 def prepare(folder: Path, models: Models) -> Device:
     """Pull what is not here. The models are linked from a new folder, since the learned peaks lie beside its store."""
     compile_modules()
-    root, stored = linked(folder / "device", models.names().values())
+    root, stored = linked(folder / "device", [*models.names().values(), *companions(models.names())])
     files = {job: stored[name].files for job, name in models.names().items()}
     wanted = "" if models.mmproj or "mmproj" in files["vision"] else str(folder / "mmproj.gguf")
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as child:
@@ -105,6 +105,11 @@ def compile_modules() -> None:
     home = Path(edgeserve.__path__[0])
     for folder in (home, home / "engines"):  # a link, which compile_dir would pass over
         compileall.compile_dir(folder, quiet=1)
+
+
+def companions(jobs: Iterable[Job]) -> list[str]:
+    """Models that every pull of a model of these jobs brings: without its detector a server hears every silence."""
+    return [name for job in jobs for name in INFO[job].companions.values()]
 
 
 def linked(folder: Path, names: Iterable[str]) -> tuple[Path, dict[str, StoredModel]]:
@@ -122,9 +127,8 @@ def linked(folder: Path, names: Iterable[str]) -> tuple[Path, dict[str, StoredMo
 @contextlib.contextmanager
 def serving_models(models: Mapping[Job, str]) -> Iterator[ServerProcess]:
     """A healthy server of these models by job, over a store of its own."""
-    companions = [name for job in models for name in INFO[job].companions.values()]
     with tempfile.TemporaryDirectory() as folder:
-        root, _ = linked(Path(folder), [*models.values(), *companions])
+        root, _ = linked(Path(folder), [*models.values(), *companions(models)])
         config = Path(folder) / "models.toml"
         config.write_text("".join(toml(job, {"model": name}) for job, name in models.items()))
         with serving(config, "--log-level", "warning", environ={"EDGESERVE_MODELS_DIR": str(root)}) as server:

@@ -20,14 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import llm_rows, report, speech_sides, speech_voices
+from benchmarks.device import companions
 from benchmarks.pairs import Pair, Pairs, Row, comparison, verdict
 from benchmarks.speech_peers import settle
 from benchmarks.speech_sides import BATCHED, DIRECT, HTTP, PEER8, Open, Side, Took, Workplace
 from benchmarks.speech_tables import word_error
 from benchmarks.speech_texts import SHORT
 from benchmarks.speech_voices import Recording
-
-from edgeserve.jobs import INFO
 
 THREADS = 2
 SAY = "say"
@@ -148,7 +147,7 @@ def measure_all(arguments: argparse.Namespace, pairs: Pairs) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         heard = speech_voices.recordings(folder, arguments.cache or folder)
-        place = speech_sides.workplace(folder, THREADS, INFO["asr"].companions.values())
+        place = speech_sides.workplace(folder, THREADS, companions(["asr"]))
         for row in arguments.row or PEERS:
             for busy in (arguments.busy,) if arguments.row else (False, True):
                 measure(place, Scene(row, heard.get(row)), arguments.rounds, pairs, busy=busy)

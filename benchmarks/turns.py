@@ -26,7 +26,7 @@ from typing import Any
 import httpx
 from benchmarks import turns_report
 from benchmarks.control_group import MB, NotPermittedHere, group
-from benchmarks.device import linked, toml
+from benchmarks.device import companions, linked, toml
 from benchmarks.process import ServerProcess, serving
 from benchmarks.synthetic import SHAPES, build
 
@@ -131,7 +131,7 @@ def main() -> int:
 
 def measure(folder: Path, files: Mapping[str, Path], options: argparse.Namespace) -> turns_report.Run:
     load = os.getloadavg()[0]
-    root, _ = linked(folder / "device", ("whisper-tiny.en", "hibari"))
+    root, _ = linked(folder / "device", ("whisper-tiny.en", "hibari", *companions(["asr"])))
     log, config = folder / "log.json", folder / "models.toml"
     config.write_text("\n".join(_tables(files)), encoding="utf-8")
     environ = {"EDGESERVE_MODELS_DIR": str(root), "EDGESERVE_LOG_FORMAT": "json", "EDGESERVE_LOG_LEVEL": "info"}

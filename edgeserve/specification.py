@@ -29,7 +29,14 @@ def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
         stored = found[model]
         if lacking := store.needed(settings.model):
             log.warning("%s runs only with %s: %s", stored.name, packages(lacking), command(lacking))
+        for companion in missing_companions(settings, store):
+            log.warning("%s runs without %s, slower and less exact: edgeserve pull %s", model, companion, companion)
         yield spec(config, store, model, settings, stored)
+
+
+def missing_companions(settings: ModelSettings, store: Store) -> tuple[str, ...]:
+    """Catalogue models that this one should have beside it, but that are not here. Raises ModelMissing."""
+    return store.lacking(settings.model) if settings.options.get("vad", True) else ()
 
 
 def spec(config: Config, store: Store, model: str, settings: ModelSettings, stored: StoredModel) -> ModelSpec:

@@ -23,7 +23,7 @@ from edgeserve.models.entry import UNVERIFIED, Entry
 from edgeserve.models.folder import expanded
 from edgeserve.models.store import Store
 from edgeserve.named import make_engine
-from edgeserve.specification import spec
+from edgeserve.specification import missing_companions, spec
 from edgeserve.terminal import human_size, table
 
 
@@ -68,7 +68,9 @@ def models(config: Config, store: Store) -> Iterator[Model]:
             model = dataclasses.replace(
                 model, no_projector=f"[{table_of(name)}] mmproj = {settings.mmproj!r}: no such file"
             )
-        yield dataclasses.replace(model, configured=True, id=name, refused=_refused(config, store, name, model))
+        lacks = missing_companions(settings, store) if model.pulled and not model.trouble else ()
+        refused = _refused(config, store, name, model)
+        yield dataclasses.replace(model, configured=True, id=name, refused=refused, lacks=lacks)
     for entry in catalog.MODELS.values():
         if entry.name not in named and entry.job != "vad":  # pulled with every transcription model
             yield _model(entry.job, entry, store)

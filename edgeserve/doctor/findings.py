@@ -38,6 +38,7 @@ class Model:
     empty: the engine of its job. ``id`` names its table in the settings; empty: it is not configured. ``tuned``: its
     measured settings; empty for a model without forms. ``tokens``: a second that it writes; 0 where unknown.
     ``measured``: they follow from all figures of this machine, and not from the bandwidth of its memory alone.
+    ``lacks``: models that should be pulled beside it, such as the detector of speech.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Model:
     tuned: str = ""
     tokens: float = 0.0
     measured: bool = False
+    lacks: Sequence[str] = ()
 
     @property
     def state(self) -> str:
@@ -172,6 +174,8 @@ def _models(facts: Facts) -> Iterator[Finding]:
             yield Finding("error", model.trouble, fix)
         elif not model.pulled:
             yield Finding("error", f"{name} is configured but not pulled", f"edgeserve pull {model.name}")
+        for lacked in model.lacks:
+            yield Finding("hint", f"{name} runs without {lacked}, slower and less exact", f"edgeserve pull {lacked}")
         if fit.word == "not now":
             yield Finding("hint", f"{name} does not fit just now: {fit.reason}", "close other programs")
 

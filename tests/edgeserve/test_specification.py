@@ -14,10 +14,11 @@ from support.tiny_bert_onnx import write_onnx
 from edgeserve import named, specification
 from edgeserve.config import Config
 from edgeserve.fit import tuned
-from edgeserve.jobs import Job
+from edgeserve.jobs import INFO, Job
 from edgeserve.messages import EmbedRequest, RerankRequest
 from edgeserve.model_settings import ModelSettings
 from edgeserve.models.store import Store
+from edgeserve.models.stored import StoredModel
 
 ASKED = {"embedding": EmbedRequest(("cat",)), "rerank": RerankRequest("cat", ("rain",))}
 
@@ -39,3 +40,15 @@ def test_an_encoder_in_a_folder_is_opened_and_asked(job: Job, head: Sequence[str
     answer = engine.embed if job == "embedding" else engine.rerank
     assert list(answer(ASKED[job], threading.Event()))
     engine.close()
+
+
+@pytest.mark.parametrize("vad", [True, False])
+def test_a_model_without_its_detector_of_speech_says_so(
+    vad: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored = StoredModel("whisper-tiny.en", "asr", INFO["asr"].engine, {}, 0)
+    monkeypatch.setattr(specification, "find_all", lambda *ignored: {"asr": stored})
+    settings = ModelSettings(job="asr", model="whisper-tiny.en", options={"vad": vad})
+    list(specification.specs(Config(models={"asr": settings}), Store(tmp_path / "models")))
+    warning = "asr runs without silero-vad, slower and less exact: edgeserve pull silero-vad"
+    assert caplog.messages.count(warning) == vad

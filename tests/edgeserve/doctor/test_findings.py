@@ -71,6 +71,11 @@ def test_a_damaged_model_is_pulled_anew() -> None:
     assert (finding.what, finding.fix) == ("model.gguf is damaged", "edgeserve remove small && edgeserve pull small")
 
 
+def test_a_missing_companion_is_a_hint() -> None:
+    (finding,) = examine(Facts(BOX, (dataclasses.replace(SPEECH, lacks=("silero-vad",)),)))
+    assert (finding.level, finding.fix) == ("hint", "edgeserve pull silero-vad")
+
+
 def test_a_model_that_never_fits_is_not_to_be_pulled() -> None:
     (finding,) = examine(Facts(BOX, (Model("huge", "llm", 70 * GB, configured=True),)))
     assert finding.level == "error"
