@@ -274,14 +274,14 @@ class Context:
         """Bytes of the state of a sequence."""
         return int(llama().llama_state_seq_get_size(self.handle, sequence))
 
-    def save(self, sequence: int) -> Any | None:
-        """The state of a sequence as bytes, for ``restore`` in a context of the same model.
+    def save(self, sequence: int, memory: Any | None = None) -> Any | None:
+        """The state of a sequence as bytes, for ``restore`` in a context of the same model; in ``memory`` if it fits.
 
         None when llama.cpp refuses, or the system has no memory for it.
         """
         size = self.state_size(sequence)
         try:
-            data = allocate(size)
+            data = memory if memory is not None and len(memory) == size else allocate(size)
         except (OSError, MemoryError) as error:
             log.warning("a conversation's state of %d MB cannot be kept: %s", size >> 20, error)
             return None

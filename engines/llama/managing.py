@@ -12,8 +12,10 @@ from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.background import Background
 from edgeserve.engines.llama.cache import Disk, SavedState
 from edgeserve.engines.llama.state_index import client_of, scope_of
+from edgeserve.engines.llama.state_memory import prepare
 from edgeserve.errors import Busy, Cancelled, EngineFailure, Forbidden, InvalidRequest, MemoryPressure, NotSupported
 from edgeserve.messages import SlotEvent, SlotRequest
+from edgeserve.system.headroom import LARGE
 
 if TYPE_CHECKING:
     from edgeserve.engines.llama.batch import Batch
@@ -93,6 +95,24 @@ def _save(
 ) -> Generator[None, None, tuple[int, int]]:
     """Tokens and bytes written."""
     disk = _disk(batch)
+    _check_saved(slot, request, salt)
+    size, memory = batch.context.state_size(slot.sequence), None
+    if size >= LARGE:
+        memory = yield from background.run(functools.partial(prepare, size))
+        slot = _free(batch, request.slot)  # an answer may have taken it meanwhile
+        _check_saved(slot, request, salt)
+    began = batch.drafts.clock()
+    data = batch.context.save(slot.sequence, memory)
+    batch.pieces.delay(batch.slots, batch.drafts.clock() - began)
+    if data is None:
+        raise EngineFailure(f"slot {request.slot} could not be read: llama.cpp refused, or memory is short")
+    state = SavedState(tuple(slot.tokens), data, slot.salt)
+    size = yield from background.run(functools.partial(disk.keep, request.filename, state))
+    return len(state.tokens), size
+
+
+def _check_saved(slot: Slot, request: SlotRequest, salt: str) -> None:
+    """Raises InvalidRequest for a slot without a conversation to save, Forbidden for one of another client."""
     if not slot.cells:
         raise InvalidRequest(f"slot {request.slot} is empty", param="slot")
     if slot.opaque or not slot.tokens:
@@ -100,14 +120,6 @@ def _save(
     if scope_of(slot.salt) != scope_of(salt):
         who = "another client, key or prompt_cache_key, or one with adapters that requests choose"
         raise Forbidden(f"slot {request.slot} holds a conversation of {who}")
-    began = batch.drafts.clock()
-    data = batch.context.save(slot.sequence)
-    batch.pieces.delay(batch.slots, batch.drafts.clock() - began)
-    if data is None:
-        raise EngineFailure(f"slot {request.slot} could not be read: llama.cpp refused, or memory is short")
-    state = SavedState(tuple(slot.tokens), data, slot.salt)
-    size = yield from background.run(functools.partial(disk.keep, request.filename, state))
-    return len(state.tokens), size
 
 
 def _restore(

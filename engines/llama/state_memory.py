@@ -10,6 +10,20 @@ from typing import Any
 from edgeserve.system import headroom
 
 
+def prepare(size: int) -> Any | None:
+    """``allocate`` with all pages there; None without memory for them. Any thread.
+
+    A copy of 90 MB takes 5 ms then. With faults it takes 9 ms in huge pages and 36 ms in pages of 4 KB. Where the
+    system makes huge pages first, it takes 70 ms.
+    """
+    try:
+        memory = allocate(size)
+    except (OSError, MemoryError):
+        return None  # the copy finds and reports the same
+    ctypes.memset(memory, 0, size)  # lets other threads have the interpreter
+    return memory
+
+
 def allocate(size: int) -> Any:
     """``size`` bytes in pages of their own, which return to the system with the last reference.
 

@@ -66,7 +66,7 @@ class CountingContext:
     def state_size(self, sequence: int) -> int:
         return len(self.held.get(sequence, ()))
 
-    def save(self, sequence: int) -> Any:
+    def save(self, sequence: int, memory: Any = None) -> Any:
         return bytearray(token % 256 for token in self.held[sequence])
 
     def restore(self, sequence: int, data: bytes | bytearray) -> bool:

@@ -284,7 +284,10 @@ def test_the_flag_ends_a_call(make: Make, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.models
 def test_a_recurrent_state_cannot_be_set_back(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    context = make("mamba")
-    alone = written(context, 20)
-    monkeypatch.setattr(Alarm, "set", lambda self, seconds: setattr(self.flag, "value", b"1"))
-    assert written(context, 20) == alone
+    def no_alarm(self: Alarm, seconds: float) -> None:
+        raise AssertionError("llama.cpp cannot remove the tokens of an ended call")
+
+    monkeypatch.setattr(Alarm, "set", no_alarm)
+    assert written(make("mamba"), 20)
+    with pytest.raises(AssertionError, match="ended call"):
+        written(make("llama"), 20)

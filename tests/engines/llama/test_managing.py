@@ -11,6 +11,7 @@ import pytest
 from support.hot import hot_engines
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama import managing
 from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.engines.llama.state_files import owner_of
 from edgeserve.engines.llama.states import StateFiles
@@ -226,6 +227,15 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         monkeypatch.setattr(StateFiles, name, slow)
     yield go
     go.set()
+
+
+def test_a_state_is_copied_into_memory_that_was_made_ready(engine: LlamaChat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(managing, "LARGE", 1)
+    say(engine, "me")
+    slot = next(number for number, tokens in enumerate(held(engine)) if tokens)
+    saved = do(engine, "save", slot, "ready", salt="me")
+    do(engine, "erase", slot, salt="me")
+    assert do(engine, "restore", 3, "ready", salt="me").tokens == saved.tokens == held(engine)[3]
 
 
 def test_answers_go_on_while_a_slow_disk_saves_and_restores(engine: LlamaChat, disk: threading.Event) -> None:

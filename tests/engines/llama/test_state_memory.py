@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgeserve.engines.llama.cache import SavedState
-from edgeserve.engines.llama.state_memory import allocate
+from edgeserve.engines.llama.state_memory import allocate, prepare
 from edgeserve.engines.llama.states import StateFiles
 from edgeserve.engines.llama.states_folder import StatesFolder
 from edgeserve.system import headroom
@@ -21,6 +21,12 @@ def test_a_copy_that_would_fill_the_memory_is_not_made(monkeypatch: pytest.Monke
     with pytest.raises(MemoryError, match="a quarter of the 60 MB"):
         allocate(20 * MB)
     assert len(allocate(MB)) == MB
+
+
+def test_memory_is_prepared_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(prepare(20 * MB)) == 20 * MB  # type: ignore[arg-type]
+    monkeypatch.setattr(headroom, "available", lambda: 60 * MB)
+    assert prepare(20 * MB) is None
 
 
 def test_a_state_on_disk_waits_there_until_memory_has_room(
