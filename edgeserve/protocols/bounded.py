@@ -65,9 +65,9 @@ class Writing:
         taken = self._transport.taken
         if not self._transport.get_write_buffer_size():
             self._since = None
-        elif self._since is None or taken != self._taken:
+        elif self._since is None or taken > self._taken:
             self._since = now
-        self._taken = taken
+        self._taken = max(taken, self._taken)  # it falls where TLS adds answers of its own
         return self._since
 
 

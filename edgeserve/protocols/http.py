@@ -62,6 +62,11 @@ class HttpConnection(Bounded, H11Protocol):
     def may_read(self) -> bool:
         return not self.flow.read_paused
 
+    @property
+    def _reads_nothing(self) -> bool:
+        """Whether the client's end may wait unread. Above TLS nothing is read from a client that does not read."""
+        return self.flow.read_paused or self.flow.write_paused
+
     def idle(self, now: float) -> tuple[int, float] | None:
         """The order in which connections give way, and since when; None for a busy connection.
 
@@ -86,7 +91,7 @@ class HttpConnection(Bounded, H11Protocol):
             return
         if self._lingering is not None and now >= self._lingering:
             self.transport.abort()
-        elif self.flow.read_paused and not self._awaits_head and self.has_gone():
+        elif self._reads_nothing and not self._awaits_head and self.has_gone():
             self.transport.abort()  # else its work would continue: it sent more than its request before it left
         elif self._closed or not self._awaits_head or now - self._since < self.patience.head:
             return

@@ -12,6 +12,13 @@ from edgeserve.system.stamps import Stamp, stamp_with_rights
 
 log = logging.getLogger("edgeserve.tls")
 
+GROUP = "prime256v1"
+"""The one group for the exchange of keys, which every client knows (RFC 8446, 9.1).
+
+Of OpenSSL's own list a client chooses. One of ffdhe8192 costs 105 ms of the event loop for 1.3 KB, and no answer need
+follow; this one costs 0.2 ms. Python 3.14 and older set one group or all.
+"""
+
 OTHERS_READ = stat.S_IRGRP | stat.S_IROTH
 
 
@@ -54,6 +61,7 @@ def make_context(cert: Path, key: Path | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION  # the former costs the server, not the client
+    context.set_ecdh_curve(GROUP)
     context.set_alpn_protocols(["http/1.1"])
     named = f"tls_cert = {str(cert)!r}" + (f", tls_key = {str(key)!r}" if key else "")
     for path in filter(None, (cert, key)):

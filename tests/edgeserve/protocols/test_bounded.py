@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from support.gates import Held, engine_of
 from support.raw import CHAT, HEALTH, HELLO, SHORT, dialled, read_all, read_answer, refusal
 from support.server import Running, fake_pool, serving, until
 
-from edgeserve.protocols.bounded import HANGUP, READ_BYTES, WIDE_READ_BYTES, WRITE_BYTES
+from edgeserve.protocols.bounded import HANGUP, READ_BYTES, WIDE_READ_BYTES, WRITE_BYTES, Writing
 from edgeserve.protocols.http import HttpConnection
 
 
@@ -148,3 +148,24 @@ def test_reads_are_small_again_after_a_body_that_nobody_read(usual: Running, mon
         link.sendall(b"13\r\n" + HELLO + b"\r\n0\r\n\r\n")
         assert read_answer(link)[0] == 200
     assert max(sizes) <= READ_BYTES
+
+
+class Waiting:
+    """A transport with bytes that the client has and has not taken."""
+
+    taken, waiting = 0, 100
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting
+
+
+def test_bytes_that_tls_adds_are_no_progress_of_the_reader() -> None:
+    """A client that reads nothing could else keep its connection for hours by a change of keys now and then."""
+    transport = Waiting()
+    writing = Writing(cast(Any, transport))
+    assert writing.stalled_since(1.0) == 1.0
+    for now in (2.0, 3.0):
+        transport.taken, transport.waiting = transport.taken - 27, transport.waiting + 27
+        assert writing.stalled_since(now) == 1.0
+    transport.taken = 1
+    assert writing.stalled_since(4.0) == 4.0

@@ -19,6 +19,8 @@ from websockets.asyncio.client import connect
 
 from edgeserve.attendants import Renewal
 from edgeserve.connections import Connections, Patience
+from edgeserve.protocols.bounded import HANGUP
+from edgeserve.protocols.http import HttpConnection
 from edgeserve.tls.certificate import Certificate
 
 pytestmark = needs_openssl
@@ -33,7 +35,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 
 @contextlib.contextmanager
 def secured(certificate: Certificate, **more: Any) -> Iterator[Running]:
-    with serving(fake_pool(["llm", "asr"], delay=more.pop("delay", 0.0)), certificate=certificate, **more) as running:
+    with serving(
+        fake_pool(["llm", "asr", "tts"], delay=more.pop("delay", 0.0)), certificate=certificate, **more
+    ) as running:
         yield running
 
 
@@ -180,18 +184,40 @@ def test_a_refused_request_is_read_to_its_end(certificate: Certificate) -> None:
             assert got.startswith(b"HTTP/1.1 400")
 
 
-def test_a_reader_that_reads_nothing_is_cut(certificate: Certificate) -> None:
-    """Also where the last bytes wait below TLS."""
-    with secured(certificate, patience=Patience(write=0.5)) as running, contextlib.ExitStack() as held:
-        link = held.enter_context(socket.socket())
+def is_full(one: Any) -> bool:
+    """Whether so much waits for the client that nobody writes more. A connection in its handshake writes nothing."""
+    return isinstance(one, HttpConnection) and one.flow.write_paused
+
+
+@contextlib.contextmanager
+def unread(running: Running, certificate: Certificate, request: bytes) -> Iterator[ssl.SSLSocket]:
+    """A client that reads nothing of its answers."""
+    with socket.socket() as link:
         link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         link.settimeout(10)
         base = running.client.base_url
         link.connect((base.host, base.port or 0))
-        over = held.enter_context(trusting(certificate.path).wrap_socket(link, server_hostname="localhost"))
-        for _ in range(40):
-            over.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        with trusting(certificate.path).wrap_socket(link, server_hostname="localhost") as over:
+            over.sendall(request)
+            yield over
+
+
+def test_a_reader_that_reads_nothing_is_cut(certificate: Certificate) -> None:
+    """Also where the last bytes wait below TLS."""
+    many = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40
+    with secured(certificate, patience=Patience(write=0.5)) as running, unread(running, certificate, many):
         until(lambda: len(running.server.connections) == 0, seconds=30)
+
+
+@pytest.mark.skipif(HANGUP is None, reason="this system tells of a client that has gone only to who reads")
+def test_a_client_that_reads_nothing_and_leaves_frees_its_place(certificate: Certificate) -> None:
+    """Its end waits unread, as the server reads nothing of it meanwhile. Nobody waits for the deadline of readers."""
+    text = json.dumps({"model": "tts", "input": ". ".join(["many words of speech to read"] * 1000)}).encode()
+    head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(text)
+    with secured(certificate) as running, unread(running, certificate, head + text) as over:
+        until(lambda: any(is_full(one) for one in list(running.server.server_state.connections)))
+        socket.socket.shutdown(over, socket.SHUT_WR)
+        until(lambda: len(running.server.connections) == 0)
 
 
 def test_idle_clients_do_not_hold_the_end_up(certificate: Certificate, caplog: pytest.LogCaptureFixture) -> None:

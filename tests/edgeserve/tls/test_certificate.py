@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import ssl
 from pathlib import Path
 
 import pytest
+from support.cases import each
+from support.server import trusting
 from support.tls import made, needs_openssl
 
 from edgeserve.errors import ConfigError
@@ -25,6 +28,49 @@ def parts(pem: Path) -> tuple[Path, Path]:
     key.write_text(text[:at])
     key.chmod(0o600)
     return cert, key
+
+
+def hello_of(group: int, share: bytes) -> bytes:
+    """A ClientHello of TLS 1.3 whose only group is the given one (RFC 8446, 4.1.2)."""
+
+    def sized(data: bytes, width: int = 2) -> bytes:
+        return len(data).to_bytes(width, "big") + data
+
+    named = group.to_bytes(2, "big")
+    extensions = {
+        10: sized(named),
+        13: sized(b"\x04\x03\x08\x04"),  # signatures: ECDSA with P-256, RSA-PSS
+        43: sized(b"\x03\x04", 1),
+        51: sized(named + sized(share)),
+    }
+    told = b"".join(kind.to_bytes(2, "big") + sized(data) for kind, data in extensions.items())
+    body = b"\x03\x03" + bytes(32) + sized(b"", 1) + sized(b"\x13\x01") + b"\x01\x00" + sized(told)
+    return b"\x16\x03\x01" + sized(b"\x01" + sized(body, 3))
+
+
+@each("group, size", [(0x0100, 256), (0x0102, 512), (0x0104, 1024), (0x001E, 56)])  # ffdhe of three sizes, x448
+def test_no_client_chooses_a_group_that_costs_the_server_more(tmp_path: Path, group: int, size: int) -> None:
+    """One handshake of ffdhe8192 takes 105 ms of the event loop, and its client need not even read the answer."""
+    came, told = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = Certificate(made(tmp_path)).context.wrap_bio(came, told, server_side=True)
+    came.write(hello_of(group, bytes([2] * size)))
+    with pytest.raises(ssl.SSLError, match="NO_SUITABLE"):
+        server.do_handshake()
+    assert told.read(1) == b"\x15", "an alert"
+
+
+@each("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_every_usual_client_has_the_group(tmp_path: Path, version: ssl.TLSVersion) -> None:
+    pem = made(tmp_path)
+    ends = [ssl.MemoryBIO(), ssl.MemoryBIO()]
+    server = Certificate(pem).context.wrap_bio(*ends, server_side=True)
+    context = trusting(pem)
+    context.minimum_version = context.maximum_version = version
+    client = context.wrap_bio(*reversed(ends), server_hostname="localhost")
+    for one in (client, server) * 3:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            one.do_handshake()
+    assert client.version() == server.version() == version.name.replace("_", ".")
 
 
 def test_one_file_or_two(tmp_path: Path) -> None:
