@@ -70,19 +70,38 @@ class Seats:
     def make_room(self, slot: Slot, cells: int) -> None:
         """Evict idle slots, and preempt answers, until ``cells`` are free for the job of a slot.
 
-        Tokens that answers have still to read keep their room. Else an answer that starts over would find the next job
-        in its place, time and again. ``gives_way`` chooses among the answers and the job. Raises Waits where the job
-        gives way, and Busy where nothing else is under way that could end.
+        The first call of a slot asks for all of its cells. No other text or picture begins in them. Tokens that answers
+        have still to read keep their room. Else an answer that starts over would find the next job in its place, time
+        and again. ``gives_way`` chooses among the answers and the job. Raises Waits where the job gives way, and Busy
+        where nothing else is under way that could end.
         """
-        while not self._swapper.make_room(cells + sum(len(one.pending) for one in self._slots if one.waiting)):
+        begins = not slot.whole
+        if begins and self._comes_behind(slot):
+            raise Waits
+        rest = sum(one.rest for one in self._slots if one is not slot) if begins else 0
+        while not self._swapper.make_room(cells + rest + sum(len(one.pending) for one in self._slots if one.waiting)):
             others = [one for one in self._slots if one.busy and not one.preempted and one is not slot]
             leaving = gives_way([*(one for one in others if not one.opaque and not one.full), slot])
             if leaving is not slot:
                 self._swapper.preempt(leaving)
             elif others:
+                slot.wanted = cells
                 raise Waits
             else:
                 raise self.no_room()
+        slot.wanted = 0
+        if begins:
+            slot.whole = cells
+            self._swapper.look_again()  # those that came behind it
+
+    def _comes_behind(self, slot: Slot) -> bool:
+        """Whether an older request waits for texts alone: a job that begins would take their room, time and again.
+
+        Texts end soon. Where answers are in the way of the older request, too, nobody waits for it.
+        """
+        answers = [one for one in self._slots if one.busy and not one.reads_texts]
+        room = self._context.size - sum(one.cells + len(one.pending) * one.waiting for one in answers)
+        return any(0 < one.lacks <= room for one in self._slots if one.used < slot.used)
 
     def no_room(self) -> Busy:
         """The error of a request that needs cells which others take."""

@@ -31,6 +31,8 @@ class Slot:
     drafted    tokens that were drafted so far; ``accepted``: those of them that answers kept
     job        work that the next step does first, such as decoding a picture
     error      error of the job
+    whole      cells that its texts or pictures take; 0 before there was room for all of them
+    wanted     cells for which its job waits
     opaque     its cells hold pictures or texts to embed, so it has no prefix to share
     full       the context has no room for its next token
     preempted  it continues, or starts over, when another answer has ended
@@ -55,7 +57,7 @@ class Slot:
         self.guess: Guess | None = None
         self.draft: list[int] = []
         self.output: int | None = None
-        self.position = self.cells = 0
+        self.position = self.cells = self.whole = self.wanted = 0
         self.job: Callable[[], None] | None = None
         self.error: EdgeserveError | None = None
         self.opaque = self.full = self.preempted = self.ahead = False
@@ -79,6 +81,21 @@ class Slot:
     def waiting(self) -> bool:
         """Whether the next call can decode tokens of it."""
         return bool(self.pending) and not self.full and not self.preempted and not self.held
+
+    @property
+    def rest(self) -> int:
+        """Cells that its texts or pictures will take beside its pending tokens."""
+        return max(0, self.whole - self.cells - len(self.pending))
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether it is taken by texts to embed, or by pictures that are not all read: no answer is under way in it."""
+        return self.opaque and not self.pending and self.output is None
+
+    @property
+    def lacks(self) -> int:
+        """Cells for which it waits before it begins; 0 where it has some."""
+        return 0 if self.cells else self.wanted or len(self.pending) * self.preempted
 
     @property
     def idle(self) -> bool:

@@ -161,9 +161,13 @@ class Swapper:
         """Clear the slot of an answer, which starts over when another has ended. Jobs that wait look again."""
         again = [*slot.tokens, *slot.pending]
         self.empty(slot)
+        self.look_again()
+        slot.pending, slot.preempted = again, True
+
+    def look_again(self) -> None:
+        """Let jobs that wait look for room again."""
         for one in self._slots:
             one.preempted = one.preempted and one.job is None
-        slot.pending, slot.preempted = again, True
 
     def empty(self, slot: Slot) -> None:
         """Clear a slot without saving it."""

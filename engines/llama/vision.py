@@ -133,6 +133,12 @@ class LlamaVision(LlamaChat):
         Text at the end stays pending, for the steps of the answer.
         """
         slot, chunks = prompt.slot, list(prompt.chunks or ())
+        if chunks:  # it begins where there is room for all of it
+            slot.job = functools.partial(batch.seats.make_room, slot, prompt.tokens)
+            while slot.job is not None and not cancel.is_set():
+                yield
+            if slot.error is not None:
+                raise slot.error
         for number, chunk in enumerate(chunks, start=1):
             last = number == len(chunks)
             if chunk.tokens is not None:

@@ -583,6 +583,98 @@ def test_texts_without_end_hold_up_no_older_answer(pieces: list[int]) -> None:
     assert read < 3 * 600, "it was read anew after each text"
 
 
+def embeds(batch: Batch, cells: int, piece: int = 10) -> Slot:
+    """A slot with a text of so many cells, read piece by piece."""
+    slot = batch.take_empty()
+
+    def job() -> None:
+        batch.seats.make_room(slot, cells - slot.cells)
+        begin = slot.cells
+        slot.position = slot.cells = min(begin + piece, cells)
+        batch.context.decode([Item(0, at, slot.sequence, False) for at in range(begin, slot.cells)])
+        if slot.cells < cells:
+            slot.job = job
+
+    slot.job = job
+    return slot
+
+
+@each(
+    ("answers", "wanted", "cells", "slots", "piece"),
+    itertools.product([False, True], [300, 450, 580], [100, 200, 300], [3, 4, 6], [10, 100]),
+)
+def test_texts_without_end_hold_up_no_older_request(
+    answers: bool, wanted: int, cells: int, slots: int, piece: int
+) -> None:
+    """A text of three quarters of the context, or an answer that had made way, waited as long as others sent texts."""
+    batch, _ = batch_of(size=600, slots=slots, limit=0)
+    older: Slot | None = None
+    ended = 0
+    for step in range(1000):
+        for slot in batch.slots:
+            if slot is not older and slot.opaque and slot.job is None:
+                assert slot.error is None
+                batch.give_back(slot)
+                ended += older is not None
+        if older is None and step >= 50 and not batch.seats.full:
+            older = batch.take(prompt(1, wanted), "v/1")[0] if answers else embeds(batch, wanted, piece)
+        if step % 7 == 0 and not batch.seats.full:
+            embeds(batch, cells, piece)
+        batch.step()
+        if older is not None and (older.output is not None or older.cells == wanted):
+            break
+    assert older is not None
+    assert older.cells == wanted
+    assert older.error is None
+    assert ended < 4 * slots
+
+
+@each("sizes", [[300, 300, 300], [550, 100, 580], [200, 350, 100, 250], [590, 590, 10, 10]])
+def test_a_text_that_has_begun_waits_for_no_other_text(sizes: list[int]) -> None:
+    """Texts began side by side that had no room together, and then waited with what they had read."""
+    batch, _ = batch_of(size=600, slots=len(sizes))
+    left = [(embeds(batch, cells), cells) for cells in sizes]
+    for _ in range(1000):
+        for slot, cells in tuple(left):
+            assert slot.error is None
+            assert not (slot.preempted and slot.whole)
+            if slot.cells == cells:
+                left.remove((slot, cells))
+                batch.give_back(slot)
+        if not left:
+            break
+        batch.step()
+    assert not left
+
+
+def test_a_text_waits_for_no_older_one_that_an_answer_keeps_out() -> None:
+    batch, _ = batch_of(size=600, slots=4, limit=0)
+    answer, _ = batch.take(prompt(1, 300), "a/1")
+    decode(batch, answer)
+    large, small = embeds(batch, 400), embeds(batch, 100)
+    for _ in range(20):
+        batch.step()
+    assert (large.cells, large.preempted, small.cells) == (0, True, 100)
+
+
+def test_a_text_begins_beside_the_one_that_it_let_go_first() -> None:
+    batch, _ = batch_of(size=600, slots=3, limit=0)
+    first = embeds(batch, 300)
+    batch.step()
+    large, small = embeds(batch, 400), embeds(batch, 100)
+    for _ in range(5):
+        batch.step()
+    assert large.preempted
+    assert small.preempted
+    while first.job is not None:
+        batch.step()
+    batch.give_back(first)
+    for _ in range(15):
+        batch.step()
+    assert (small.cells, small.job) == (100, None)
+    assert 100 <= large.cells < 400
+
+
 def test_an_engine_with_a_job_at_work_does_not_starve() -> None:
     """Each piece of a text waited 10 ms for readers, while another text waited for room."""
     batch, _ = batch_of(size=100, slots=3)
