@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgeserve.dataclass import dataclass
-from edgeserve.engines.llama import filler
+from edgeserve.engines.llama import filler, sequences
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.alarm import Alarm, attach
 from edgeserve.engines.llama.deadline import Deadline
@@ -45,12 +45,14 @@ class Item:
 
 
 def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -> Any:
-    """llama.cpp's parameters of a context of ``options.parallel`` sequences. ``model``: llama.cpp's pointer."""
+    """llama.cpp's parameters of a context. ``model``: llama.cpp's pointer."""
     runtime = llama()
     parameters = runtime.llama_context_default_params()
     parameters.n_ctx = context_size(options, int(runtime.llama_model_n_ctx_train(model)))
-    parameters.n_seq_max = options.parallel + filler.has_one(model, options)
-    parameters.n_outputs_max = parameters.n_seq_max + longest_draft(options, vocabulary_size(model))
+    parameters.n_seq_max = options.parallel + sequences.beside(model, options) + filler.has_one(model, options)
+    # Answers beside the slots take the room of drafts: each output has logits of the whole vocabulary.
+    drafted = options.parallel + longest_draft(options, vocabulary_size(model))
+    parameters.n_outputs_max = max(parameters.n_seq_max, drafted)
     parameters.kv_unified = True
     parameters.n_threads = threads or cores.default_threads(MOST_THREADS)
     parameters.n_threads_batch = options.threads_batch or parameters.n_threads
@@ -99,7 +101,7 @@ class Context:
     - ``size``: tokens of all sequences together
     - ``batch``: tokens of one call at most
     - ``outputs``: tokens of one call that may have logits or embeddings
-    - ``sequences``: sequences at a time
+    - ``sequences``: sequences at a time, ``beside`` of them beyond the slots
 
     Not thread-safe. Raises EngineFailure when llama.cpp makes no context.
     """
@@ -115,7 +117,8 @@ class Context:
         self.size = int(runtime.llama_n_ctx(self.handle))
         self.outputs = int(parameters.n_outputs_max)
         self.sequences = int(parameters.n_seq_max)
-        self._filler = options.parallel if filler.has_one(model.handle, options) else None
+        self.beside = sequences.beside(model.handle, options)
+        self._filler = options.parallel + self.beside if filler.has_one(model.handle, options) else None
         self._memory = runtime.llama_get_memory(self.handle)
         self.batch = int(parameters.n_batch)
         self._batch = runtime.llama_batch_init(self.batch, 0, 1)
