@@ -212,6 +212,11 @@ class Batching(Protocol):
         ...
 
     @property
+    def beside(self) -> int:
+        """Runs beyond ``slots`` that there may be as well, each of a client with no other. 0 while it is not hot."""
+        ...
+
+    @property
     def starved(self) -> bool:
         """True when no run can continue before another ends, because all of them share one context."""
         ...

@@ -68,9 +68,8 @@ class ChatRequest:
     - ``ignore_eos``: the model cannot end its answer
     - ``stop_tokens``: tokens that end the answer and are no part of it
     - ``context``: tokens of prompt and answer together at most; None: as many as the context holds
-    - ``count``: "first": the answer begins with a PromptEvent, before the prompt is read; "each": another
-      follows each step that reads the prompt; "only": the answer is the
-      PromptEvent alone, also for a prompt that the context does not hold
+    - ``count``: "first": the answer begins with a PromptEvent, before the prompt is read; "each": another follows
+      each step that reads the prompt; "only": nothing follows, and the context need not hold the prompt
     - ``truncate``: leave the oldest turns out where the conversation is too long
     - ``slot``: number of the slot that shall hold the conversation; -1: any
     - ``ahead``: nobody waits for it: the prompt is read in short pieces, so that other requests wait for less
@@ -207,11 +206,12 @@ ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent | Loosened
 
 @dataclass(frozen=True, slots=True)
 class EmbedRequest:
-    """Texts, or their tokens, to turn into vectors. ``adapters`` as in ``ChatRequest``. ``cut``: cut longer ones."""
+    """Texts, or their tokens, to turn into vectors. ``cut``: cut longer ones. The rest is as in ``ChatRequest``."""
 
     inputs: tuple[str | tuple[int, ...], ...]
     adapters: tuple[tuple[str, float], ...] | None = None
     cut: bool = False
+    salt: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,15 @@ from collections import Counter
 from edgeserve.clients import Groups
 
 
+def has_share(limit: int, held: int, own: int) -> bool:
+    """Whether a client has its share of ``limit`` places: half of them, or as many as are left free.
+
+    ``held``: places that all hold together, ``own`` of them this client. So two clients never hold all places, unless
+    there are only two.
+    """
+    return own >= min(max(1, limit // 2), limit - held)
+
+
 class Shares:
     """The number of places that each client holds. Not for several threads at once."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from edgeserve.clients import Client
 from edgeserve.errors import Busy
+from edgeserve.shares import has_share
 from edgeserve.units import MB
 
 SILENT_SECONDS = 60.0
@@ -45,7 +46,7 @@ class Place:
 
 
 class Places:
-    """At most ``limit`` sessions at once, and half as many of one client.
+    """At most ``limit`` sessions at once; one client has a share of them (``has_share``).
 
     ``words``: what the sessions are. ``remedy``: what a refused client may do. ``clock`` counts seconds.
     """
@@ -58,7 +59,7 @@ class Places:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.clock = clock
-        self._limit, self._share = limit, max(1, limit // 2)
+        self._limit = limit
         self._words, self._remedy = words, remedy
         self._open: list[Place] = []
 
@@ -89,14 +90,15 @@ class Places:
     def _make_room(self, client: tuple[str, str]) -> None:
         """Take the place of a silent session of the client with the most, where all are taken. Raises Busy."""
         taken = Counter(one.client for one in self._open)
-        if taken[client] >= self._share:
-            raise self._full(f"{taken[client]} {self._words} of yours", " for one client")
-        if len(self._open) < self._limit:
+        count, own = len(self._open), taken[client]
+        if not has_share(self._limit, count, own):
             return
+        if count < self._limit or own >= max(1, self._limit // 2):
+            raise self._full(f"{own} {self._words} of yours", " for one client now")
         latest = self.clock() - SILENT_SECONDS
-        silent = [one for one in self._open if one.last_used <= latest and taken[one.client] > taken[client] + 1]
+        silent = [one for one in self._open if one.last_used <= latest and taken[one.client] > own + 1]
         if not silent:
-            raise self._full(f"{len(self._open)} {self._words}", "")
+            raise self._full(f"{count} {self._words}", "")
         victim = min(silent, key=lambda one: (-taken[one.client], one.last_used))
         self._open.remove(victim)
         victim.lost.set()

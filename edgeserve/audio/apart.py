@@ -22,7 +22,7 @@ from edgeserve.media.leash import Leash
 from edgeserve.media.task import Bounds, Task
 from edgeserve.processes.closing import Closing
 from edgeserve.processes.frames import Kind, shared_memory
-from edgeserve.shares import Shares
+from edgeserve.shares import Shares, has_share
 from edgeserve.units import MB
 
 CHILD = "edgeserve.audio.child"
@@ -34,7 +34,7 @@ DECODE_CPU, DECODE_SHARE = 20, 10
 """Seconds of processor time for decoding: so many, and one more for so many seconds of sound."""
 ENCODER_MEMORY = 256 * MB
 ENCODERS = 16
-"""Most encoders at once, half of them for one client. One whose client reads slowly waits with its child."""
+"""Most encoders at once. One whose client reads slowly waits with its child, so that nobody may have all."""
 
 
 class SoundFilesApart:
@@ -81,7 +81,7 @@ class SoundFilesApart:
         """Count an encoder of the client. Raises Busy."""
         with self._lock:
             all_, own = len(self._encoders), self._encoders.held(groups)
-            if all_ >= self._most or own >= max(1, self._most // 2):
+            if has_share(self._most, all_, own):
                 whose = "" if all_ >= self._most else " of yours"
                 count = own if whose else all_
                 text = f"{count} answers{whose} are encoded now, which is the limit; ask for wav, or try again"

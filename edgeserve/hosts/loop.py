@@ -95,8 +95,7 @@ class SerialLoop:
 
     @property
     def spare(self) -> bool:
-        """The places that one client takes count as one."""
-        return self.runs.clients < self.slots or self.runs.give_way(self.slots, in_slots=False)
+        return self.free or self.runs.give_turn(self.slots)
 
     def begin(self, admitted: Admitted) -> None:
         self.runs.add(admitted, self._answer(admitted.work))
@@ -143,7 +142,7 @@ class BatchLoop:
 
     @property
     def spare(self) -> bool:
-        return self.free or self.runs.give_way(self.slots, in_slots=True)
+        return self.runs.give_place(self.slots, self._engine.beside)
 
     @property
     def crowded(self) -> bool:

@@ -45,8 +45,9 @@ class RemoteLoop:
 
     @property
     def spare(self) -> bool:
-        own = self.free if self._batches else self.runs.clients < self.slots
-        return own or self.runs.give_way(self.slots, in_slots=self._batches)
+        if not self._batches:
+            return self.free or self.runs.give_turn(self.slots)
+        return self.runs.give_place(self.slots, link.state.beside if (link := self._remote.link) else 0)
 
     @property
     def crowded(self) -> bool:

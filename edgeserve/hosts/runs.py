@@ -21,8 +21,7 @@ CHECK_EVERY = 16
 
 LISTS = (EmbedRequest, RerankRequest)
 ALONE = (*LISTS, SpeakRequest, DiarizeRequest, TranscribeRequest)
-"""Requests whose answers may take an hour. They give others their turn behind each text. Where there is one slot, they
-do so behind each piece or window of sound."""
+"""Requests whose answers may take an hour. They give others their turn behind each text, piece or window of sound."""
 MOST_BESIDE = 8
 """Answers of an engine beyond its slots, beside such answers."""
 
@@ -113,19 +112,18 @@ class Runs:
         """Number of paused answers."""
         return sum(run.paused is not None for run in self._runs)
 
-    @property
-    def clients(self) -> int:
-        """Number of clients with an answer that is not paused."""
-        return len({run.work.place.groups for run in self._runs if run.paused is None})
+    def give_place(self, slots: int, beside: int) -> bool:
+        """Whether a client with no answer under way may begin one in a batch. Those of ``LISTS`` keep no place from it.
 
-    def give_way(self, slots: int, *, in_slots: bool) -> bool:
-        """Whether a client with no answer under way may begin one beside those of ``LISTS`` and ``ALONE``.
-
-        ``in_slots``: every other answer keeps one of the ``slots``.
+        ``beside``: answers that the engine makes beyond its ``slots``.
         """
-        giving = sum(isinstance(run.work.request, ALONE if slots == 1 else LISTS) for run in self)
-        keeping = len(self) - giving if in_slots else 0
-        return giving > 0 and keeping < slots and len(self) < slots + MOST_BESIDE
+        lists = sum(isinstance(run.work.request, LISTS) for run in self)
+        return len(self) - lists < slots + beside and len(self) < slots + MOST_BESIDE
+
+    def give_turn(self, slots: int) -> bool:
+        """Whether a client with no answer under way may begin one beside those of ``ALONE``, which take turns."""
+        alone = any(isinstance(run.work.request, ALONE) for run in self)
+        return alone and len(self) < slots + MOST_BESIDE
 
     def slowest(self, seconds: float) -> Work | None:
         """The answer that has waited longest for its reader, if it has waited for so many seconds. Any thread."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from edgeserve.engine import Engine, Footprint, Rung
+from edgeserve.engine import Batching, Engine, Footprint, Rung
 from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.loop import Loop
 from edgeserve.processes.state import EngineState
@@ -79,6 +79,7 @@ class Steps:
             savings=savings,
             context_tokens=able.contextual.context_tokens if able.contextual else None,
             slots=self._loop.slots,
+            beside=self._engine.beside if isinstance(self._engine, Batching) else 0,
             starved=self._loop.starved,
             slot_states=self.slot_states(),
             confined=self._confined,

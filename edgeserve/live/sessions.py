@@ -14,6 +14,7 @@ from edgeserve.errors import Busy, NotFound
 from edgeserve.live.ear import Ear, Options
 from edgeserve.live.pace import LoopTime
 from edgeserve.live.session import Session
+from edgeserve.shares import has_share
 
 log = logging.getLogger("edgeserve.live")
 
@@ -25,7 +26,7 @@ class Sessions:
     """All open sessions. One event loop uses the object. ``clock`` counts seconds.
 
     Only its owner finds a named session, and only the same client its default session. At most ``limit`` sessions are
-    open, and half as many of one client.
+    open; one client has a share of them (``has_share``).
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Sessions:
         self.loop_time = LoopTime()
         """Shared by all sessions at work on their sound, wherever it comes from."""
         self._ear = ear
-        self._limit, self._share = limit, max(1, limit // 2)
+        self._limit = limit
         self._max_seconds = max_seconds
         self._clock = clock
         self._open: dict[tuple[str, Client], Session] = {}
@@ -56,7 +57,7 @@ class Sessions:
         """Start a session. Raises Busy when all sessions, or all that one client may have, are open."""
         self.expire()
         own = sum(owner.group == client.group for owner in self._clients.values())
-        if own >= self._share or len(self._open) >= self._limit:
+        if has_share(self._limit, len(self._open), own):
             raise self._full(own)
         name = name or f"live_{secrets.token_hex(16)}"
         session = Session(name, self._ear, options, self._max_seconds, self._speakers, self.loop_time)
@@ -73,8 +74,9 @@ class Sessions:
         return session
 
     def _full(self, own: int) -> Busy:
-        whose, most = ("of yours ", "the limit for one client") if own >= self._share else ("", "the limit")
-        count = own if whose else len(self._open)
+        """``own``: sessions of the client, which has its share of them."""
+        whose, most = ("of yours ", "the limit for one client now") if own else ("", "the limit")
+        count = own or len(self._open)
         open_ = (
             f"{count} live transcriptions {whose}are open" if count != 1 else f"one live transcription {whose}is open"
         )

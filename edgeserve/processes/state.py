@@ -26,6 +26,8 @@ class EngineState:
     confined: Mapping[str, str] = field(default_factory=dict)
     """Layers of the worker's confinement: on, or off and why."""
     slot_states: tuple[SlotState, ...] = ()
+    beside: int = 0
+    """Answers beyond ``slots``; see ``Batching.beside``."""
 
     def check(self) -> None:
         """Raises ValueError for figures that no engine can have."""
@@ -34,5 +36,7 @@ class EngineState:
         sizes += [count for one in self.slot_states for count in (one.tokens, one.drafted, one.accepted)]
         if self.rung not in list(Rung) or not 1 <= self.slots <= MOST_SLOTS or len(self.slot_states) > self.slots:
             raise ValueError(f"rung {self.rung} and {self.slots} slots")
+        if not 0 <= self.beside <= MOST_SLOTS:
+            raise ValueError(f"{self.beside} answers beside the slots")
         if not all(0 <= size <= MOST_BYTES for size in sizes):
             raise ValueError(f"an engine of {sizes} bytes")

@@ -181,7 +181,7 @@ class FakeChat(FakeEngine):
 
 
 class FakeBatchChat(FakeChat):
-    """Several answers at once: option ``slots`` (4). The answers share nothing, so none of them starves.
+    """Several answers at once: options ``slots`` (4) and ``beside`` (0). The answers share nothing: none starves.
 
     ``peak``: most answers that ran at a time. A slot remembers the words of its last prompt. Slots that were
     saved by name can be restored as long as the process lives.
@@ -192,6 +192,7 @@ class FakeBatchChat(FakeChat):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self.peak = self._running = 0
+        self.beside = int(self._number("beside", 0))
         self._held: dict[int, int] = {}
         self._taken: set[int] = set()
         self._kept: dict[tuple[str, str], int] = {}
@@ -226,7 +227,8 @@ class FakeBatchChat(FakeChat):
             else:
                 self._held[slot] = len(self._prompt(request).split())
                 for event in self._answers(request, cancel):
-                    yield replace(event, slot=slot) if isinstance(event, FinishEvent) else event
+                    told = slot if slot < self.slots else -1
+                    yield replace(event, slot=told) if isinstance(event, FinishEvent) else event
         finally:
             self._running -= 1
             self._taken.discard(slot)

@@ -105,7 +105,7 @@ class Wording:
         return tuple(self._teller.feed(self._stream.feed(self._model.piece(token))))
 
     def finish(self, prompt: Prompt, slot: int) -> Iterator[ChatEvent]:
-        """The last events. ``slot``: number of the prompt's slot."""
+        """The last events. ``slot``: number of the prompt's slot; -1: none."""
         yield from self._teller.finish("" if self.stopped else self._stream.flush())
         reason: FinishReason = "stop" if self.ended or self.stopped else "length"
         reasoning, stop = self._teller.reasoning_tokens, self._stream.stop
@@ -151,7 +151,7 @@ def answer(
         yield from (*read, *_merged(events))
         if not over:
             _go_on(batch, slot, picks, taken, drafter)
-    yield from wording.finish(prompt, batch.slots.index(slot))
+    yield from wording.finish(prompt, batch.numbers.of(slot))
 
 
 def _stepped(slot: Slot, progress: Progress) -> Iterator[ChatEvent | None]:

@@ -19,6 +19,7 @@ from edgeserve.engines.llama.cache import PrefixCache
 from edgeserve.engines.llama.context import Context, Item
 from edgeserve.engines.llama.drafting import Drafting
 from edgeserve.engines.llama.drafts import Drafts, Guess
+from edgeserve.engines.llama.numbers import Numbers
 from edgeserve.engines.llama.pieces import SHORT, Pieces
 from edgeserve.engines.llama.prepare import overflow
 from edgeserve.engines.llama.seats import Seats, Waits, gives_way
@@ -43,16 +44,19 @@ class Batch:
         saved: PrefixCache,
         drafts: Drafts | None = None,
         draft_model: DraftModel | None = None,
+        beside: int = 0,
     ) -> None:
+        """``beside``: answers beyond the slots that may be under way as well."""
         self.context = context
         self.drafts = drafts or Drafts(0)
         self.draft_model = draft_model
         self.pieces = Pieces(context.batch)
-        self._slots = [Slot(number) for number in range(slots)]
+        self._slots = [Slot(number) for number in range(slots + beside)]
+        self.numbers = Numbers(self._slots, slots)
         self.saved = saved
         self._drafting = Drafting(context, self._slots, self.drafts, draft_model)
         self.swapper = Swapper(context, self._slots, saved)
-        self.seats = Seats(context, self._slots, saved, self.swapper)
+        self.seats = Seats(context, self._slots, slots, saved, self.swapper)
         self._turns = AdapterTurns()
         self._uses = self._calls = self._read = 0
         """Counts of answers and calls; number of the latest call that read a prompt."""
@@ -85,6 +89,7 @@ class Batch:
             raise InvalidRequest("the prompt is empty", param="prompt")
         began = self.drafts.clock()
         slot, known = self.seats.choose(tokens[:-1], salt)
+        self.seats.leave_surplus(slot)
         slot.pending = list(tokens[known:])
         self.swapper.copy_before(slot)
         self.swapper.clear_saved(slot)
@@ -93,19 +98,11 @@ class Batch:
 
     def take_empty(self, adapters: Active = (), salt: str = "") -> Slot:
         """An empty slot for a prompt with pictures, or for texts to embed: no cache knows their prefixes."""
-        slot = self.swapper.evict(self.seats.free())
+        slot = self.swapper.evict(self.seats.free(salt))
+        self.seats.leave_surplus(slot)
         self.swapper.clear_saved(slot)
         slot.opaque = True
         return self._occupy(slot, salt, adapters)
-
-    def renumber(self, slot: Slot, number: int) -> None:
-        """Give a slot another number; the slot that had it takes this one's. -1: it keeps its own.
-
-        Nothing moves in the KV cache, and no other conversation leaves it (docs/decisions/0044-slots-by-number.md).
-        """
-        if number >= 0:
-            own = self._slots.index(slot)
-            self._slots[own], self._slots[number] = self._slots[number], slot
 
     def give_back(self, slot: Slot) -> None:
         """Free the slot after its answer. Its KV cache stays, unless the slot is opaque."""
@@ -124,7 +121,7 @@ class Batch:
     def push(self, slot: Slot, *tokens: int, guess: Guess | None = None) -> None:
         """Add tokens to decode. ``guess``: those that may follow."""
         slot.pending += tokens
-        slot.guess = None if slot.opaque else guess
+        slot.guess = None if slot.opaque or self.numbers.of(slot) < 0 else guess
         slot.output = None
 
     def settle(self, slot: Slot, kept: Sequence[int]) -> None:
@@ -284,6 +281,7 @@ class Batch:
         slot.busy, slot.full, slot.output, slot.used = True, False, None, self._uses
         slot.ahead = False
         slot.salt, slot.adapters, slot.stepped = salt, adapters, self._calls
+        self.numbers.settle()
         return slot
 
 

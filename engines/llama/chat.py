@@ -74,7 +74,7 @@ class LlamaChat(LlamaLadder):
 
     def slot_states(self) -> tuple[SlotState, ...]:
         batch = self._batch  # another thread may set it to None
-        slots = batch.slots if batch is not None else ()
+        slots = batch.numbers.slots if batch is not None else ()
         return tuple(SlotState(slot.busy, slot.cells, slot.drafted, slot.accepted) for slot in slots)
 
     def _drive(self, events: Generator[E | None, None, None]) -> Iterator[E]:
@@ -88,6 +88,10 @@ class LlamaChat(LlamaLadder):
     @property
     def slots(self) -> int:
         return self.options.parallel
+
+    @property
+    def beside(self) -> int:
+        return self._batch.context.beside if self._batch is not None else 0
 
     @property
     def starved(self) -> bool:
@@ -146,7 +150,7 @@ class LlamaChat(LlamaLadder):
             raise EngineFailure(f"{self.spec.name} prepared another kind of request")
         elif isinstance(request, EmbedRequest):
             check_inputs(ready.inputs, self._longest_input())
-            yield from self._embed(ready, cancel, self._adapters(request))
+            yield from self._embed(request, ready, cancel)
         else:
             yield from self._answer(request, ready, cancel)
 
@@ -169,9 +173,9 @@ class LlamaChat(LlamaLadder):
         return active(self.spec.adapters, request.adapters)
 
     def _embed(
-        self, prepared: Prepared, cancel: Cancel, adapters: Active
+        self, request: EmbedRequest, prepared: Prepared, cancel: Cancel
     ) -> Generator[EmbeddingEvent | None, None, None]:
-        yield from embed(self._hot()[1], prepared.inputs, cancel, adapters)
+        yield from embed(self._hot()[1], prepared.inputs, cancel, self._adapters(request), request.salt)
 
     def _answer(
         self, request: ChatRequest, prepared: Prepared, cancel: Cancel
@@ -199,7 +203,7 @@ class LlamaChat(LlamaLadder):
             sampler = (yield from background.run(make, Sampler.free)) if prepared.rules else make()
             taken.callback(background.when_done, sampler.free)
             prompt = yield from self._take(batch, request, prepared, background)
-            batch.renumber(prompt.slot, request.slot)
+            batch.numbers.give(prompt.slot, request.slot)
             prompt.slot.ahead = request.ahead
             background.slots = 1
             taken.callback(self._done, batch, prompt)

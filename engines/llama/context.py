@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgeserve.dataclass import dataclass
-from edgeserve.engines.llama import filler
+from edgeserve.engines.llama import filler, sequences
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.alarm import Alarm, attach
 from edgeserve.engines.llama.deadline import Deadline
 from edgeserve.engines.llama.model import MappedModel
-from edgeserve.engines.llama.options import BATCH, LlamaOptions, batch_size, context_size, longest_draft
+from edgeserve.engines.llama.options import BATCH, LlamaOptions, batch_size, context_size
 from edgeserve.engines.llama.runtime import error_details, llama
 from edgeserve.engines.llama.state_memory import allocate
 from edgeserve.engines.llama.threadpool import pool_for
@@ -45,12 +45,12 @@ class Item:
 
 
 def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -> Any:
-    """llama.cpp's parameters of a context of ``options.parallel`` sequences. ``model``: llama.cpp's pointer."""
+    """llama.cpp's parameters of a context. ``model``: llama.cpp's pointer."""
     runtime = llama()
     parameters = runtime.llama_context_default_params()
     parameters.n_ctx = context_size(options, int(runtime.llama_model_n_ctx_train(model)))
-    parameters.n_seq_max = options.parallel + filler.has_one(model, options)
-    parameters.n_outputs_max = parameters.n_seq_max + longest_draft(options, vocabulary_size(model))
+    parameters.n_seq_max = options.parallel + sequences.beside(model, options) + filler.has_one(model, options)
+    parameters.n_outputs_max = sequences.outputs(options, parameters.n_seq_max, vocabulary_size(model))
     parameters.kv_unified = True
     parameters.n_threads = threads or cores.default_threads(MOST_THREADS)
     parameters.n_threads_batch = options.threads_batch or parameters.n_threads
@@ -99,7 +99,7 @@ class Context:
     - ``size``: tokens of all sequences together
     - ``batch``: tokens of one call at most
     - ``outputs``: tokens of one call that may have logits or embeddings
-    - ``sequences``: sequences at a time
+    - ``sequences``: sequences at a time, ``beside`` of them beyond the slots
 
     Not thread-safe. Raises EngineFailure when llama.cpp makes no context.
     """
@@ -113,9 +113,9 @@ class Context:
         if not self.handle:
             raise EngineFailure(f"{model.path}: no context of {parameters.n_ctx} tokens can be made{error_details()}")
         self.size = int(runtime.llama_n_ctx(self.handle))
-        self.outputs = int(parameters.n_outputs_max)
-        self.sequences = int(parameters.n_seq_max)
-        self._filler = options.parallel if filler.has_one(model.handle, options) else None
+        self.outputs, self.sequences = int(parameters.n_outputs_max), int(parameters.n_seq_max)
+        self.beside = sequences.beside(model.handle, options)
+        self._filler = options.parallel + self.beside if filler.has_one(model.handle, options) else None
         self._memory = runtime.llama_get_memory(self.handle)
         self.batch = int(parameters.n_batch)
         self._batch = runtime.llama_batch_init(self.batch, 0, 1)

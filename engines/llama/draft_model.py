@@ -27,8 +27,7 @@ READS = 4
 @dataclass(slots=True)
 class Known:
     """A sequence of the draft model. ``use``: the answer that it follows; ``sure``: its first tokens, which are those
-    of the answer. ``full``: the context has no room for the answer, or
-    no such token."""
+    of the answer. ``full``: the context has no room for the answer, no such token, or no such sequence."""
 
     use: int = 0
     tokens: list[int] = field(default_factory=list)
@@ -115,7 +114,8 @@ class DraftModel:
         """Remove the tokens that are not the slot's. At least the last token of the slot stays to be read."""
         known = self._sequences.setdefault(slot.sequence, Known())
         if known.use != slot.used:
-            known.use, known.sure, known.full = slot.used, 0, False
+            known.use, known.sure = slot.used, 0
+            known.full = slot.sequence >= self._context.sequences
         wanted = [*slot.tokens, *slot.pending]
         kept = known.sure + shared(known.tokens[known.sure :], wanted[known.sure :])
         kept = min(kept, len(wanted) - 1)

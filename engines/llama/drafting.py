@@ -29,6 +29,7 @@ class Drafting:
         """Add to each answer as much of its guess as pays, and as has room in the call and beside all answers."""
         spare = self._context.size - sum(slot.cells + ROOM for slot in self._slots if slot.busy)
         spare = min(spare, self._context.batch - sum(len(share.tokens) for share in shares))
+        spare = min(spare, self._context.outputs - len(shares))
         # A guess follows all that is pending, which may be more than the call has room for.
         guesses = [share.slot.guess if len(share.tokens) == len(share.slot.pending) else None for share in shares]
         forced = sum(len(share.tokens) - 1 for share in shares)

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 def embed(
-    batch: Batch, inputs: Sequence[Sequence[int]], cancel: Cancel, adapters: Active = ()
+    batch: Batch, inputs: Sequence[Sequence[int]], cancel: Cancel, adapters: Active = (), salt: str = ""
 ) -> Iterator[EmbeddingEvent | None]:
     """One event for each input; None asks for a step of the batch. Between two inputs, others take the slot."""
     for tokens in inputs:
         yield from batch.seats.until_turn(cancel)
         if not cancel.is_set():
-            yield from _embed(batch, tokens, cancel, adapters)
+            yield from _embed(batch, batch.take_empty(adapters, salt), tokens, cancel)
         if cancel.is_set():
             return
 
 
-def _embed(batch: Batch, tokens: Sequence[int], cancel: Cancel, adapters: Active) -> Iterator[EmbeddingEvent | None]:
-    slot, mean, size = batch.take_empty(adapters), Mean(), batch.context.outputs
+def _embed(batch: Batch, slot: Slot, tokens: Sequence[int], cancel: Cancel) -> Iterator[EmbeddingEvent | None]:
+    mean, size = Mean(), batch.context.outputs
     try:
         for at in range(0, len(tokens), size):
             slot.job = functools.partial(_decode_piece, batch, slot, tokens[at:], mean)

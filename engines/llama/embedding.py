@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from edgeserve.engine import Cancel
-from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.facts import facts as facts
@@ -45,9 +44,10 @@ class LlamaEmbedding(LlamaChat):
         return self._longest_text()
 
     def _embed(
-        self, prepared: Prepared, cancel: Cancel, adapters: Active
+        self, request: EmbedRequest, prepared: Prepared, cancel: Cancel
     ) -> Generator[EmbeddingEvent | None, None, None]:
         model, batch = self._hot()
+        adapters = self._adapters(request)
         width = int(llama().llama_model_n_embd_out(model.handle))
         for tokens in prepared.inputs:
             if cancel.is_set():

@@ -8,7 +8,7 @@ from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.engines.llama import adapters, probe
 from edgeserve.engines.llama.gguf import Shape
-from edgeserve.engines.llama.options import CONTEXT_STEP, LlamaOptions, batch_size, context_size, longest_draft
+from edgeserve.engines.llama.options import BESIDE, CONTEXT_STEP, LlamaOptions, batch_size, context_size, longest_draft
 from edgeserve.engines.llama.probe import Layout
 
 VOCABULARY_BYTES = 380
@@ -40,11 +40,17 @@ def lay_out(spec: ModelSpec, shape: Shape, options: LlamaOptions) -> Layout:
 def by_shape(shape: Shape, options: LlamaOptions) -> Layout:
     """The layout without llama.cpp: vocabulary, KV cache (zero-filled, so resident at once), compute buffer."""
     size = context_size(options, shape.trained_context)
-    outputs = options.parallel + 2 * longest_draft(options, shape.vocabulary)  # computed, and copied for the answers
+    outputs = outputs_of(options, shape.vocabulary)
     batch = batch_size(options, size)
     compute = 4 * (batch * (6 * shape.width + 2 * shape.feed_forward) + outputs * shape.vocabulary)
     token = int(shape.layers * shape.key_value_width * KV_BYTES[options.kv_type]) + 2 * batch
     return Layout(shape.vocabulary * VOCABULARY_BYTES, compute + size * token, token=token)
+
+
+def outputs_of(options: LlamaOptions, vocabulary: int) -> int:
+    """Rows of logits that a context has room for: computed, and copied for the answers."""
+    beside = 0 if options.pooled else BESIDE
+    return options.parallel + max(2 * longest_draft(options, vocabulary), beside)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ from typing import Any
 
 from edgeserve.engines.llama.options import LlamaOptions
 from edgeserve.engines.llama.runtime import llama
+from edgeserve.engines.llama.sequences import MOST_SEQUENCES, beside
 
 ROWS = 4
-MOST_SEQUENCES = 256
-"""LLAMA_MAX_SEQ."""
 
 
 def has_one(model: Any, options: LlamaOptions) -> bool:
@@ -21,7 +20,7 @@ def has_one(model: Any, options: LlamaOptions) -> bool:
 
     ``model``: llama.cpp's pointer.
     """
-    if not options.reordered or options.pooled or options.parallel >= MOST_SEQUENCES:
+    if not options.reordered or options.pooled or options.parallel + beside(model, options) >= MOST_SEQUENCES:
         return False
     runtime = llama()
     return not (runtime.llama_model_is_recurrent(model) or runtime.llama_model_is_hybrid(model))

@@ -187,7 +187,8 @@ class LlamaLadder:
             self._free_context(context)
             weights.adapters.release()
             raise
-        return kind(context, self.options.parallel, self._saved, self._make_drafts(context, model), model)
+        drafts = self._make_drafts(context, model)
+        return kind(context, self.options.parallel, self._saved, drafts, model, context.beside)
 
     def _make_drafts(self, context: Context, model: DraftModel | None = None) -> Drafts:
         """Drafts of a context, none for a model that cannot remove refused tokens from its memory."""

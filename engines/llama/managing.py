@@ -72,7 +72,7 @@ def _copy(
     if request.action == "save":
         return (yield from _save(batch, slot, request, salt, background))
     tokens, size = yield from _restore(batch, request, salt, background)
-    batch.occupy(batch.slots[request.slot], salt, adapters)
+    batch.occupy(batch.numbers.slots[request.slot], salt, adapters)
     return tokens, size
 
 
@@ -84,10 +84,10 @@ def check_slot(number: int, count: int, param: str) -> None:
 
 def _free(batch: Batch, number: int) -> Slot:
     """The slot of this number. Raises InvalidRequest, and Busy while it makes an answer."""
-    check_slot(number, len(batch.slots), "slot")
-    if batch.slots[number].busy:
+    check_slot(number, batch.numbers.count, "slot")
+    if (slot := batch.numbers.slots[number]).busy:
         raise Busy(f"slot {number} is making an answer; try again", retry_after=2)
-    return batch.slots[number]
+    return slot
 
 
 def _save(
@@ -145,7 +145,7 @@ def _restore(
         if batch.busy:
             raise batch.seats.no_room()
         raise InvalidRequest(f"llama.cpp does not take {request.filename} on this device", param="filename")
-    batch.renumber(slot, request.slot)
+    batch.numbers.give(slot, request.slot)
     return len(state.tokens), size
 
 

@@ -19,6 +19,8 @@ log = logging.getLogger("edgeserve.llama")
 
 BATCH = 256
 """Tokens of one call by default, at most. A cancel waits for one call, and the compute buffer grows with the batch."""
+BESIDE = 4
+"""Answers of a chat model beyond ``parallel`` at most, each of a client with no other."""
 DEFAULT_CONTEXT = 2048
 """Tokens of a context of automatic size that the model must have, and of one that reads whole texts."""
 MOST_CONTEXT = 32_768
@@ -49,7 +51,8 @@ class LlamaOptions:
     context          tokens of the context, at most the trained context of the model. 0: ``MOST_CONTEXT``, or the
                      trained context if that is smaller, less the memory that the governor takes (``shed``) before the
                      context is made. Jobs that read whole texts: ``DEFAULT_CONTEXT`` where it is left out
-    parallel         answers under way at once; they share the context, and more requests wait
+    parallel         answers under way at once; they share the context. More requests wait, but for the first one of
+                     each other client: there are a few sequences beyond these (``BESIDE``)
     max_new_tokens   most tokens of one answer
     temperature, top_p, top_k, min_p, repeat_penalty   defaults for requests that give none
     system           system message of conversations without one; empty: the template's own
@@ -135,7 +138,7 @@ def warn_of_length(spec: ModelSpec, options: LlamaOptions, trained: int) -> None
 
 def batch_size(options: LlamaOptions, context: int) -> int:
     """Tokens of one call at most, in a context of so many tokens: at least one for each answer under way."""
-    return min(max(options.batch or BATCH, options.parallel), context)
+    return min(max(options.batch or BATCH, options.parallel + BESIDE), context)
 
 
 def longest_draft(options: LlamaOptions, vocabulary: int) -> int:

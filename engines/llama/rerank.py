@@ -45,7 +45,7 @@ class LlamaRerank(LlamaLadder):
     Any thread may call ``prepare``; one thread at a time calls the other methods.
     """
 
-    starved = False
+    beside, starved = 0, False
 
     def __init__(self, spec: ModelSpec) -> None:
         """Raises ConfigError for a file that cannot rank. ``open`` reports one that is missing or damaged."""

@@ -28,11 +28,13 @@ class Waits(Exception):
 class Seats:
     """Chooses among the slots of a context. One thread at a time; one slot must be free.
 
-    ``awaited``: answers that wait for a slot.
+    ``kept``: conversations that stay in the context at a time. ``awaited``: answers that wait for a slot.
     """
 
-    def __init__(self, context: Context, slots: Sequence[Slot], saved: PrefixCache, swapper: Swapper) -> None:
-        self._context, self._slots, self._saved, self._swapper = context, slots, saved, swapper
+    def __init__(
+        self, context: Context, slots: Sequence[Slot], kept: int, saved: PrefixCache, swapper: Swapper
+    ) -> None:
+        self._context, self._slots, self._kept, self._saved, self._swapper = context, slots, kept, saved, swapper
         self.awaited = self._texts = 0
 
     @property
@@ -157,12 +159,21 @@ class Seats:
         return slot, swapper.cut(slot, slot.shared(wanted, salt))
 
     def free(self, salt: str = "", but: Slot | None = None) -> Slot:
-        """An empty slot; without one, the free slot that ``next_victim`` chooses by number."""
-        free = sorted((slot for slot in self._slots if not slot.busy), key=lambda one: (one.cells > 0, one.used))
-        free = [slot for slot in free if slot is not but] or free
-        if not free[0].cells:
-            return free[0]
-        return next_victim(free, lambda one: 1, {salt: 1}) or free[0]
+        """An empty slot while fewer conversations are kept than may be, and where no slot is idle.
+
+        Else the idle slot that ``next_victim`` chooses.
+        """
+        idle = sorted((slot for slot in self._slots if slot.idle), key=lambda one: one.used)
+        if not idle or sum(slot.busy for slot in self._slots) + len(idle) < self._kept:
+            return next(slot for slot in self._slots if not slot.busy and not slot.cells)
+        idle = [slot for slot in idle if slot is not but] or idle
+        return next_victim(idle, lambda one: 1, {salt: 1}) or idle[0]
+
+    def leave_surplus(self, slot: Slot) -> None:
+        """Evict idle slots that are kept beyond those that may be, once ``slot`` has an answer."""
+        taken = sum(one.busy or one.cells > 0 or one is slot for one in self._slots)
+        while taken > self._kept and self._swapper.evict_idle(but=slot):
+            taken -= 1
 
 
 def gives_way(answers: Sequence[Slot]) -> Slot:

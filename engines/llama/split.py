@@ -17,10 +17,10 @@ from edgeserve.engines import model_files
 from edgeserve.engines.llama import rpc
 from edgeserve.engines.llama.cache import PrefixCache
 from edgeserve.engines.llama.chat import LlamaChat
-from edgeserve.engines.llama.estimate import KV_BYTES, SMALLEST_CONTEXT, VOCABULARY_BYTES
+from edgeserve.engines.llama.estimate import KV_BYTES, SMALLEST_CONTEXT, VOCABULARY_BYTES, outputs_of
 from edgeserve.engines.llama.gguf import read_contents
 from edgeserve.engines.llama.model import MappedModel
-from edgeserve.engines.llama.options import BATCH, DEFAULT_CONTEXT, batch_size, context_size, longest_draft
+from edgeserve.engines.llama.options import BATCH, DEFAULT_CONTEXT, batch_size, context_size
 from edgeserve.engines.llama.runtime import error_details, llama
 from edgeserve.errors import ConfigError, EngineFailure
 from edgeserve.splits.node import read_node
@@ -84,7 +84,7 @@ class LlamaSplit(LlamaChat):
         # A model without an output layer of its own computes with its embeddings, which the last machine needs, too.
         last = sum(beside.values()) + (0 if "output.weight" in beside else embeddings)
         batch = batch_size(self.options, max(context, BATCH))
-        outputs = self.options.parallel + 2 * longest_draft(self.options, shape.vocabulary)
+        outputs = outputs_of(self.options, shape.vocabulary)
         return Sizes(
             layers=tuple(layers),
             cache=int(max(context, BATCH) * shape.key_value_width * KV_BYTES[self._configured.kv_type]),

@@ -19,7 +19,9 @@ class CountingContext:
     """Keeps the tokens of every sequence; a cell for each, shared ones too."""
 
     def __init__(self, size: int, *, cuttable: bool = True) -> None:
-        self.size, self.batch = size, BATCH
+        self.size = size
+        self.batch = self.outputs = BATCH
+        self.sequences = 256
         self.cuttable = cuttable
         self.held: dict[int, list[int]] = {}
         self.calls: list[list[Item]] = []
@@ -86,11 +88,12 @@ def batch_of(
     whole: bool | None = None,
     disk: Disk | None = None,
     drafts: Drafts | None = None,
+    beside: int = 0,
 ) -> tuple[Batch, CountingContext]:
     """``whole``: states serve whole prompts only, mostly because the context cannot cut either."""
     context: Any = CountingContext(size, cuttable=cuttable)
     saved = PrefixCache(limit, whole=not cuttable if whole is None else whole, disk=disk)
-    return Batch(context, slots, saved, drafts), context
+    return Batch(context, slots, saved, drafts, beside=beside), context
 
 
 def prompt(seed: int, length: int = 100) -> list[int]:

@@ -511,15 +511,33 @@ class HostContract:
         assert len(Asked(gate, short, client=bob).rest()) == 1
         begun.append(Asked(gate, long, client=bob))
         begun[-1].first()
-        other = Asked(gate, short, client=cleo)
+        assert len(Asked(gate, short, client=cleo).rest()) == 1, "nor do two clients keep out a third"
+        assert last.quiet(), "not beside others of its own client"
+        for asked in (last, *begun):
+            gate.cancel(asked.work)
+
+    @batches
+    def test_long_answers_in_all_slots_leave_a_newcomer_a_place(self, kind: str) -> None:
+        """Six answers of 3,000 tokens delayed the first word for another client by 78 s."""
+        gate = self.gate(kind, slots=2, beside=2, delay=0.001, context=20_000)
+        ada, bob, cleo, dan = (Client(address=f"192.0.2.{number}") for number in range(1, 5))
+        long = "a " * 20_000
+        begun = [Asked(gate, long, client=ada) for _ in range(2)]
+        waiting = [Asked(gate, long, client=ada)]
+        for asked in begun:
+            asked.first()
+        assert Asked(gate, "one two", client=bob).text() == "one two"
+        for client in (bob, cleo):
+            begun.append(Asked(gate, long, client=client))
+            begun[-1].first()
+        waiting.append(Asked(gate, "three", client=dan))
         rounds = gate.host.rounds
         until(lambda: gate.host.rounds > rounds + 3)
-        assert last.quiet()
-        assert other.quiet(), "each client that has a place counts for one"
-        for asked in begun[1:]:
-            gate.cancel(asked.work)
-        assert len(other.rest()) == 1, "the newcomer first"
-        for asked in (begun[0], last):
+        assert all(one.quiet() for one in waiting), "two beside the slots, and none of a client with an answer"
+        gate.cancel(begun[2].work)
+        assert waiting[1].text() == "three"
+        assert waiting[0].quiet()
+        for asked in (*waiting, *begun):
             gate.cancel(asked.work)
 
     @every

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from edgeserve.api import adapters
+from edgeserve.api import adapters, cache_salt
 from edgeserve.api.line import Call, answering
 from edgeserve.api.ollama import names, ndjson
 from edgeserve.api.ollama.options import Options
@@ -52,7 +52,8 @@ async def embed(request: Request) -> Response:
         pool: Pool = request.app.state.pool
         model = names.choose(pool, asked.model, VECTORS)
         named = names.answered(pool, asked.model, model)
-        return _call(pool, model, asked, texts, VectorList(named, times, asked.dimensions), times, cut=asked.truncate)
+        vectors = VectorList(named, times, asked.dimensions)
+        return _call(request, model, asked, texts, vectors, times, cut=asked.truncate)
 
     try:
         return await answering(parse, *VECTORS)(request)
@@ -69,15 +70,16 @@ async def embeddings(request: Request) -> Response:
     async def parse(request: Request) -> Call:
         pool: Pool = request.app.state.pool
         model = names.choose(pool, asked.model, VECTORS)
-        return _call(pool, model, asked, (asked.prompt,), OneVector("", times), times, cut=True)
+        return _call(request, model, asked, (asked.prompt,), OneVector("", times), times, cut=True)
 
     return await answering(parse, *VECTORS)(request)
 
 
 def _call(
-    pool: Pool, model: str, asked: Asked, texts: tuple[str, ...], renderer: VectorList, times: Times, *, cut: bool
+    request: Request, model: str, asked: Asked, texts: tuple[str, ...], renderer: VectorList, times: Times, *, cut: bool
 ) -> Call:
-    wanted = EmbedRequest(texts, adapters.named(pool, model, asked.model), cut=cut)
+    named = adapters.named(request.app.state.pool, model, asked.model)
+    wanted = EmbedRequest(texts, named, cut=cut, salt=cache_salt.salt(request, ""))
     return Call(model, [wanted], renderer, asked.keep_alive, threaded=True, begun=times.begin)
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from starlette.requests import Request
 
-from edgeserve.api import adapters, models
+from edgeserve.api import adapters, cache_salt, models
 from edgeserve.api.json_body import read_json
 from edgeserve.api.line import Call
 from edgeserve.api.openai.prompts import Prompts
@@ -46,7 +46,7 @@ async def embeddings(request: Request) -> Call:
     renderer = EmbeddingList(models.name(pool, model, asked.model), asked.encoding_format, asked.dimensions)
     return Call(
         model,
-        [EmbedRequest(asked.input, adapters.named(pool, model, asked.model))],
+        [EmbedRequest(asked.input, adapters.named(pool, model, asked.model), salt=cache_salt.salt(request, ""))],
         renderer,
         asked.keep_alive,
         threaded=True,

@@ -22,7 +22,7 @@ from edgeserve.api.question import Prompt
 from edgeserve.engines.llama.state_files import owner_of, salt_in
 from edgeserve.engines.llama.state_index import client_of, scope_of
 from edgeserve.errors import InvalidRequest
-from edgeserve.messages import ChatRequest
+from edgeserve.messages import ChatRequest, EmbedRequest
 from edgeserve.residency.work import Work
 
 
@@ -175,6 +175,27 @@ def test_every_route_that_chats_is_salted(running: Running, path: str, monkeypat
         assert ask(running.client, path, key, name).status_code == 200
         given = salt(f"Bearer {key}" if key else "", name).rpartition("/")[2]
         assert {one.rpartition("/")[2] for one in seen} == {given}
+
+
+@each(("path", "field"), [("/v1/embeddings", "input"), ("/api/embed", "input"), ("/api/embeddings", "prompt")])
+def test_texts_to_embed_take_the_share_of_their_client(running: Running, path: str, field: str) -> None:
+    """They were nobody's."""
+    gate, seen = running.pool.gates["llm"], list[str]()
+    submit = gate.submit
+
+    def note(work: Work) -> None:
+        assert isinstance(work.request, EmbedRequest)
+        seen.append(work.request.salt)
+        submit(work)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gate, "submit", note)
+        for key in ("", "one"):
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            asked = running.client.post(path, json={"model": "llm", field: "hello"}, headers=headers)
+            assert asked.status_code == 200
+    assert [client_of(one) for one in seen] == [client_of(plain("127.0.0.1"))] * 2
+    assert [scope_of(one) == "" for one in seen] == [True, False]
 
 
 @pytest.mark.parametrize("path", ROUTES)

@@ -7,6 +7,7 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.gates import Clock
 
 from edgeserve.api.places import SILENT_SECONDS, SOUND_BYTES, Place, Places
@@ -31,6 +32,20 @@ def test_half_of_all_places_are_for_one_client() -> None:
     assert len(places) == 0
 
 
+@each(("limit", "most"), [(1, [1, 0, 0]), (2, [1, 1, 0]), (4, [2, 1, 1]), (5, [2, 2, 1]), (16, [8, 4, 2])])
+def test_two_clients_leave_places_to_a_third(limit: int, most: list[int]) -> None:
+    """Each of the two had half of all places, and kept them as long as its sessions were in use."""
+    places, found = Places(limit), []
+    with contextlib.ExitStack() as opened:
+        for number in range(len(most)):
+            before = len(places)
+            with contextlib.suppress(Busy):
+                for _ in range(limit + 1):
+                    opened.enter_context(places.one(client(number)))
+            found.append(len(places) - before)
+    assert found == most
+
+
 def test_another_key_at_the_same_address_is_another_client() -> None:
     """All clients of a proxy have its address: one of them took the places, and the sound, of all."""
     places = Places(4)
@@ -45,19 +60,19 @@ def test_another_key_at_the_same_address_is_another_client() -> None:
 
 def test_a_silent_session_of_the_client_with_the_most_gives_its_place_away() -> None:
     clock = Clock()
-    places = Places(4, clock=clock)
+    places = Places(6, clock=clock)
     with contextlib.ExitStack() as opened:
-        held = [opened.enter_context(places.one(client(at // 2))) for at in range(4)]
-        with pytest.raises(Busy, match="4 conversations are open"):
+        held = [opened.enter_context(places.one(client(number))) for number in (1, 1, 1, 2, 3, 4)]
+        with pytest.raises(Busy, match="6 conversations are open"):
             opened.enter_context(places.one(client(9)))
         clock.now += SILENT_SECONDS
         held[0].touch()
         assert isinstance(opened.enter_context(places.one(client(9))), Place)
-        assert [one.lost.is_set() for one in held] == [False, True, False, False]
-        assert len(places) == 4
+        assert [one.lost.is_set() for one in held] == [False, True, False, False, False, False]
+        assert len(places) == 6
         opened.enter_context(places.one(client(8)))
         assert sum(one.lost.is_set() for one in held) == 2
-        with pytest.raises(Busy, match="4 conversations are open"):  # each client has one
+        with pytest.raises(Busy, match="6 conversations are open"):  # each client has one
             opened.enter_context(places.one(client(7)))
     assert len(places) == 0
 

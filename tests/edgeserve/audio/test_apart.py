@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import os
 import signal
@@ -292,6 +293,19 @@ def test_an_encoder_that_dies_is_no_fault_of_the_client(files: SoundFilesApart) 
     with pytest.raises(EngineFailure, match=r"encoding mp3 failed: its process ended early \(SIGSEGV\)"):
         encoder.add(bytes(4800))
     encoder.close()
+
+
+def test_two_clients_leave_encoders_to_a_third() -> None:
+    """Each of two had half of all, as long as it read slowly."""
+    files, found = SoundFilesApart(Children(make_launcher(SHARED)), encoders=8), []
+    for number in range(3):
+        groups, count = Client(address=f"192.0.2.{number}").groups, 0
+        with contextlib.suppress(Busy):
+            for _ in range(9):
+                files._take(groups)
+                count += 1
+        found.append(count)
+    assert found == [4, 2, 1]
 
 
 def test_encoders_are_limited() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from support.cases import each
 from support.contract import ask
 from support.gates import Clock, Mailbox, fake_spec
 
@@ -79,14 +80,12 @@ def test_answers_of_a_parallel_engine_take_turns_in_a_serial_loop() -> None:
     assert boxes[0].items.qsize() == 4
 
 
-def test_the_places_of_one_client_count_as_one_for_a_newcomer() -> None:
-    loop = serial(hot(FakeTextToSpeech(fake_spec("tts", slots=2))))
-    for client in (Client(address="192.0.2.1"), Client(address="192.0.2.1"), Client(address="192.0.2.2")):
-        assert loop.spare
-        box = Mailbox()
-        work = box.work(SpeakRequest("One."))
-        work.place = Place(client)
-        loop.begin(Admitted(work, 0.0))
+@each(("slots", "beside"), [(1, 0), (1, 4), (4, 1), (4, 4)])
+def test_a_batch_has_places_beside_its_slots_for_newcomers(slots: int, beside: int) -> None:
+    loop = batch(slots=slots, beside=beside)
+    for number in range(slots + beside):
+        assert (loop.free, loop.spare) == (number < slots, True)
+        begin(loop, "one two")
     assert (loop.free, loop.spare) == (False, False)
 
 
@@ -119,15 +118,16 @@ LONG: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_beside_long_sound_a_newcomer_may_begin_where_there_is_one_slot(name: str) -> None:
-    """Whisper on MLX has one slot: a recording of two hours would else keep everybody out until its end."""
+def test_beside_long_sound_newcomers_may_begin(name: str) -> None:
+    """Two recordings of two hours would else keep everybody out until one of them ends."""
     engine, request = LONG[name]
     loop = serial(hot(engine))
-    for number in range(loop.slots):
+    for number in range(loop.slots + MOST_BESIDE):
+        assert (loop.free, loop.spare) == (number < loop.slots, True)
         work = Mailbox().work(request)
         work.place = Place(Client(address=f"192.0.2.{number}"))
         loop.begin(Admitted(work, 0.0))
-    assert (loop.free, loop.spare) == (False, loop.slots == 1)
+    assert (loop.free, loop.spare) == (False, False)
 
 
 def test_a_short_recording_ends_before_a_long_one_of_another_client() -> None:

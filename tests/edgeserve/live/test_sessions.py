@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.sound import speech
 
 from edgeserve.clients import Client
@@ -79,6 +80,24 @@ def test_one_client_leaves_half_of_the_places_to_others(addresses: list[str], li
         assert sessions.start(Options(), OTHER)
         sessions.end(taken)
         assert sessions.start(Options(), greedy[0])
+        sessions.close()
+
+    asyncio.run(run())
+
+
+@each(("limit", "most"), [(1, [1, 0, 0]), (2, [1, 1, 0]), (4, [2, 1, 1]), (16, [8, 4, 2])])
+def test_two_clients_leave_sessions_to_a_third(limit: int, most: list[int]) -> None:
+    """Each of the two had half of all, and kept them by a push a minute."""
+
+    async def run() -> None:
+        sessions, found = made(Clock(), limit=limit), []
+        for number in range(len(most)):
+            before = len(sessions)
+            with contextlib.suppress(Busy):
+                for _ in range(limit + 1):
+                    sessions.start(Options(), Client("", f"192.0.2.{number}"))
+            found.append(len(sessions) - before)
+        assert found == most
         sessions.close()
 
     asyncio.run(run())

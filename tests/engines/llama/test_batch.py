@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+import threading
 from collections.abc import Iterable
 from typing import Any
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -21,8 +23,10 @@ from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache
 from edgeserve.engines.llama.chances import SURE
 from edgeserve.engines.llama.context import Item
 from edgeserve.engines.llama.drafts import Drafts, Guess
+from edgeserve.engines.llama.embed import embed
 from edgeserve.engines.llama.options import BATCH, LONGEST_DRAFT
 from edgeserve.engines.llama.pieces import CREDIT, FIRST, GAP, KEPT, LEAST, OWN, SHORT, TILE
+from edgeserve.engines.llama.seats import gives_way
 from edgeserve.engines.llama.slot import Slot
 from edgeserve.errors import ContextOverflow, EdgeserveError, EngineFailure, InvalidRequest
 
@@ -518,6 +522,96 @@ def test_a_text_gets_room_beside_long_answers(salts: str, waits: bool) -> None:
     assert (text.error, text.cells) == (None, 60)
     assert (steps > 1) == waits, "a text waits by its age for an answer that its client has alone"
     assert not long[0].preempted, "the oldest ends some time"
+
+
+class Embedding(CountingContext):
+    def embed(self, tokens: list[int], position: int, sequence: int) -> Any:
+        assert self.decode([Item(token, position + at, sequence, True) for at, token in enumerate(tokens)])
+        return numpy.ones((len(tokens), 2), "float32")
+
+
+@each(("own", "other"), [("a", "b"), ("b", "a")])
+def test_texts_take_the_room_of_their_own_client_first(own: str, other: str) -> None:
+    """Texts were nobody's. So they evicted the longest conversation, whoever had it."""
+    context: Any = Embedding(300)
+    batch = Batch(context, 4, PrefixCache(0))
+    for client, seed, length in ((own, 1, 60), (other, 2, 100)):
+        talk(batch, prompt(seed, length), salt=f"{client}/")
+    for text in [embed(batch, [prompt(seed)], threading.Event(), salt=f"{own}/") for seed in (3, 4)]:
+        next(text)
+        batch.step()
+    assert [slot.tokens for slot in batch.slots if slot.idle] == [prompt(2)]
+
+
+@each(("clients", "stops"), [("ab", "b"), ("aab", "a"), ("abb", "b"), ("aabb", "b")])
+def test_texts_count_as_answers_of_their_client(clients: str, stops: str) -> None:
+    """Texts of several clients counted as those of one. So each of them made way as if it had several."""
+    context: Any = Embedding(600)
+    batch = Batch(context, len(clients), PrefixCache(0), Drafts(0))
+    works = [embed(batch, [prompt(1, 400 // len(clients))], threading.Event(), salt=f"{one}/1") for one in clients]
+    for one in works:
+        next(one)
+    assert [slot.salt[0] for slot in batch.slots] == list(clients)
+    for slot in batch.slots:
+        slot.cells = 100
+    assert gives_way(batch.slots).salt[0] == stops
+    for one in works:
+        one.close()  # type: ignore[attr-defined]
+
+
+def beside(slots: int, extra: int, *, size: int = 4000, limit: int = 0) -> Batch:
+    return batch_of(size, slots, limit, beside=extra)[0]
+
+
+@each(("slots", "extra"), [(1, 1), (1, 4), (2, 1), (4, 4)])
+def test_answers_beside_the_slots_have_no_number_and_go_on_as_all_others(slots: int, extra: int) -> None:
+    batch = beside(slots, extra)
+    taken = [batch.take(prompt(seed))[0] for seed in range(slots + extra)]
+    assert [batch.numbers.of(slot) for slot in taken] == [*range(slots), *[-1] * extra]
+    assert batch.seats.full
+    for slot in taken:
+        decode(batch, slot)
+    for _ in range(5):
+        for slot in taken:
+            batch.push(slot, 7, guess=Guess([7], SURE, 0))
+            assert (slot.guess is None) == (batch.numbers.of(slot) < 0), "drafts have rows of logits for slots alone"
+        batch.step()
+    assert [slot.tokens for slot in taken] == [[*prompt(seed), *[7] * 5] for seed in range(slots + extra)]
+
+
+@each(("slots", "extra"), [(1, 1), (2, 4), (4, 4)])
+def test_no_more_conversations_stay_than_there_are_slots(slots: int, extra: int) -> None:
+    """Idle cells make each token slower, and another client's conversation of yesterday is no reason for that."""
+    batch = beside(slots, extra, limit=10_000)
+    for slot in [batch.take(prompt(seed))[0] for seed in range(slots + extra)]:
+        decode(batch, slot)
+        batch.give_back(slot)
+    assert talk(batch, prompt(99)) == 0
+    assert sum(slot.idle for slot in batch.slots) == slots
+    assert sum(slot.idle for slot in batch.numbers.slots) == slots
+    for seed in range(slots + extra):
+        assert talk(batch, prompt(seed)) == 99, "the others have been saved"
+
+
+def test_a_conversation_from_beside_gets_a_number_once_one_is_free() -> None:
+    batch = beside(1, 2)
+    first, other = batch.take(prompt(1))[0], batch.take(prompt(2))[0]
+    for slot in (first, other):
+        decode(batch, slot)
+        batch.give_back(slot)
+    first.drafted, first.accepted = 5, 3
+    again, known = batch.take([*prompt(2), 1, 2])
+    assert (again, known, batch.numbers.of(again)) == (other, 100, 0)
+    assert (again.drafted, again.accepted, first.drafted) == (5, 3, 0), "the counts of a number never fall"
+
+
+def test_a_client_alone_uses_the_slots_as_if_there_were_none_beside() -> None:
+    dice, plain, batch = random.Random(1), beside(3, 0, limit=300), beside(3, 4, limit=300)
+    for _ in range(200):
+        seed, said = dice.randrange(8), dice.randrange(5)
+        tokens = [*prompt(seed), *range(dice.randrange(60))]
+        assert talk(plain, tokens, said) == talk(batch, tokens, said)
+        assert [slot.tokens for slot in plain.slots] == [slot.tokens for slot in batch.numbers.slots]
 
 
 def test_texts_that_wait_for_each_other_are_not_kept_for_ever() -> None:

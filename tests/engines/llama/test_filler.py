@@ -80,12 +80,12 @@ def test_the_largest_call_is_not_filled(make: Make, sizes: list[int]) -> None:
     assert sizes[-1] == 35
 
 
-@pytest.mark.parametrize(("architecture", "options"), [("llama", {}), ("mamba", {"repack": "on"})])
+@pytest.mark.parametrize(("architecture", "beside", "options"), [("llama", 4, {}), ("mamba", 1, {"repack": "on"})])
 def test_other_contexts_have_no_filler(
-    make: Make, sizes: list[int], architecture: str, options: dict[str, object]
+    make: Make, sizes: list[int], architecture: str, beside: int, options: dict[str, object]
 ) -> None:
     engine = make(architecture, **options)
-    assert context_of(engine).sequences == 3
+    assert context_of(engine).sequences == 3 + beside
     assert context_of(engine).decode(items(3))
     assert sizes[-1] == 3
 

@@ -11,10 +11,10 @@ from support.cases import each
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama import context as llama_context
-from edgeserve.engines.llama import devices
+from edgeserve.engines.llama import devices, sequences
 from edgeserve.engines.llama import model as llama_model
 from edgeserve.engines.llama.chat import LlamaChat
-from edgeserve.engines.llama.options import BATCH, batch_size, context_size, longest_draft, read_options
+from edgeserve.engines.llama.options import BATCH, BESIDE, batch_size, context_size, longest_draft, read_options
 from edgeserve.engines.llama.runtime import llama
 from edgeserve.errors import ConfigError, EngineFailure
 from edgeserve.messages import ChatRequest, Sampling, TokenEvent
@@ -77,6 +77,7 @@ def test_options_reach_llama(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = llama()
     monkeypatch.setattr(runtime, "llama_model_n_ctx_train", lambda model: 4096)
     monkeypatch.setattr(llama_context, "vocabulary_size", lambda model: 49_152)
+    monkeypatch.setattr(sequences, "beside", lambda model, options: BESIDE)
     context = llama_context.context_parameters(None, options, 2)
     assert (context.n_ctx, context.n_threads, context.n_threads_batch, context.swa_full) == (4096, 2, 3, True)
     assert context.type_k == context.type_v == runtime.GGML_TYPE_Q4_0
@@ -99,12 +100,13 @@ def test_options_reach_llama(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"batch": 1024}, 1024),
         ({"batch": 32}, 32),
         ({"batch": 1024, "context": 512}, 512),
-        ({"batch": 32, "parallel": 100}, 100),
+        ({"batch": 32, "parallel": 100}, 104),
     ],
 )
 def test_a_call_has_so_many_tokens(monkeypatch: pytest.MonkeyPatch, given: dict[str, object], tokens: int) -> None:
     monkeypatch.setattr(llama(), "llama_model_n_ctx_train", lambda model: 4096)
     monkeypatch.setattr(llama_context, "vocabulary_size", lambda model: 49_152)
+    monkeypatch.setattr(sequences, "beside", lambda model, options: BESIDE)
     parameters = llama_context.context_parameters(None, read_options("llm", given), 2)
     assert (parameters.n_batch, parameters.n_ubatch) == (tokens, tokens)
 

@@ -65,7 +65,7 @@ def batch_of(engine: LlamaChat) -> Batch:
 
 
 def free_slots(engine: LlamaChat) -> int:
-    return sum(not slot.busy for slot in batch_of(engine)._slots)
+    return sum(not slot.busy for slot in batch_of(engine).numbers.slots)
 
 
 def run(engine: LlamaChat, request: ChatRequest | EmbedRequest, *, prepared: bool) -> list[object]:

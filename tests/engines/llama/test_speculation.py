@@ -150,7 +150,7 @@ def test_without_speculation_there_are_no_drafts_and_no_room_for_them(make: Make
     engine = make(speculation="off")
     assert engine.guessing.longest == 0
     assert engine._batch is not None
-    assert engine._batch.context.outputs == engine.options.parallel
+    assert engine._batch.context.outputs == engine.slots + engine.beside
 
 
 ANIMAL = {

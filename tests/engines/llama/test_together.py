@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from support.hot import hot_engines
+from support.hot import hot, hot_engines
+from support.tiny_gguf import write_model
 from support.together import together
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.options import BESIDE
 from edgeserve.messages import ChatRequest, Sampling
 
 pytestmark = pytest.mark.models
@@ -57,6 +59,31 @@ def test_together_they_say_what_each_says_alone(make: Callable[..., LlamaChat]) 
     assert [text for text, _ in together(engine, requests)] == alone
     for number, text in enumerate(alone):
         assert SENTENCES[number].startswith(" ".join(SENTENCES[number].split()[:3]) + text[:20])
+
+
+def test_beside_the_slots_they_say_what_each_says_alone(make: Callable[..., LlamaChat]) -> None:
+    engine = make(prefix_cache_mb=0, parallel=1)
+    assert engine.beside == BESIDE
+    requests = [ask(looped(number)) for number in range(4)]
+    alone = [together(engine, [request])[0][0] for request in requests]
+    told = together(engine, requests)
+    assert [text for text, _ in told] == alone
+    assert [end.slot for _, end in told if end] == [0, -1, -1, -1], "all at once"
+    assert [one.tokens > 0 for one in engine.slot_states()] == [True]
+
+
+@pytest.mark.parametrize(("architecture", "window"), [("mamba", "sliding"), ("gemma3", "sliding"), ("gemma3", "full")])
+def test_where_a_sequence_costs_memory_there_is_one_beside(tmp_path: Path, architecture: str, window: str) -> None:
+    files = {"model": write_model(tmp_path / "tiny.gguf", architecture)}
+    options = {"context": 256, "parallel": 2, "window": window}
+    with hot(LlamaChat(ModelSpec("llm", "tiny", "", files, "cpu", 1, options))) as engine:
+        assert engine.beside == (1 if window == "sliding" else BESIDE)
+        asked = [
+            ChatRequest(prompt=tuple(range(seed, 40 + seed)), max_tokens=9, ignore_eos=True, sampling=Sampling(0.0))
+            for seed in range(3)
+        ]
+        ends = [end for _, end in together(engine, asked) if end]
+    assert [(end.completion_tokens, end.slot) for end in ends] == [(9, 0), (9, 1), (9, -1)]
 
 
 def test_one_that_leaves_changes_nothing_for_the_others(make: Callable[..., LlamaChat]) -> None:
