@@ -47,12 +47,16 @@ def test_a_flag_of_one_call_is_not_that_of_the_next(alarm: Alarm) -> None:
     assert not raised(alarm)
 
 
+def threads() -> set[threading.Thread]:
+    return {one for one in threading.enumerate() if one.name == "edgeserve-alarm"}
+
+
 def test_the_thread_begins_with_the_first_call_and_ends_with_the_context() -> None:
-    before = set(threading.enumerate())
+    before = threads()
     alarm = Alarm()
-    assert set(threading.enumerate()) <= before
+    assert threads() == before
     alarm.set(HOUR)
-    (thread,) = (one for one in set(threading.enumerate()) - before if one.name == "edgeserve-alarm")
+    (thread,) = threads() - before
     alarm.close()
     assert not thread.is_alive()
 

@@ -188,8 +188,9 @@ Make = Callable[..., Context]
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    """Contexts of two threads, which look as if the system were quiet."""
+    """Contexts of two threads, which look as if the system were quiet, and whose calls are never too slow."""
     monkeypatch.setattr(Neighbours, "read", lambda self: None)
+    monkeypatch.setattr(Alarm, "set", lambda self, seconds: None)
 
     def build(architecture: str, **options: object) -> LlamaChat:
         path = tmp_path / f"{architecture}.gguf"
