@@ -50,7 +50,8 @@ BOUNDS: Sequence[str] = (
     "27](../decisions/0027-threads.md)).",
     "**Eight clients** share four slots, so conversations leave slots while others write. Python, waiting threads and "
     "products take 132, 52 and 119 ms more than in llama-server with SmolLM2. Saving a conversation of 216 tokens of "
-    "Qwen3 takes 4 to 65 ms, but 261 to 324 ms without flash attention (four readings each), and all answers wait.",
+    "Qwen3 takes 4 to 65 ms, but 261 to 324 ms without flash attention (four readings each), and all answers wait. "
+    "Qwen3 in Q8_0 had 1.00 and 0.98 of llama-server's tokens/s in two pairs more, without a profile.",
     "**A short prompt** took 0.91 to 0.94 of llama-server's time in all four recordings.",
     "**A known prefix.** The products are the same. Connection, template, tokens, queue and the way of the first text "
     "through HTTP cost 0.7 to 1.3 ms more than in llama-server, by the `timings.prompt_ms` of both (18 questions to "
@@ -71,8 +72,8 @@ BOUNDS: Sequence[str] = (
     "**An unknown prompt** comes right after another one here. The conversation before is copied first, which took 0 "
     "to 128 ms in the trace. What it pushes out of memory is written to the disk by a thread on the same cores. "
     "llama-server copies, too, and writes nothing. With Qwen3 in Q8_0 kernel and C library took up to 0.2 s a prompt "
-    "so (4 rounds, recorded before), which is the most part of the difference. Calls of 512 tokens are no faster than "
-    "calls of 256: 0.997 in the median of 7 pairs.",
+    "so (4 rounds, recorded before), which is more than half of the difference. Three pairs more had 1.06, 1.01 and "
+    "1.01. Calls of 512 tokens are no faster than calls of 256: 0.997 in the median of 7 pairs.",
     "**A long prompt beside streams.** llama-server reads it in one call, and its streams stand still meanwhile. Ours "
     "go on, with a token each after at most 256 tokens of the prompt. The products are 4% to 21% more: each call "
     "computes with the cells of the streams, and with those of conversations at rest (Qwen3). 1,024 tokens of Qwen3 "
