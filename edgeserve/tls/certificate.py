@@ -19,6 +19,9 @@ Of OpenSSL's own list a client chooses. One of ffdhe8192 costs 105 ms of the eve
 follow; this one costs 0.2 ms. Python 3.14 and older set one group or all.
 """
 
+MOST_SESSIONS = 1000
+"""Sessions that a context may keep. Each of a TLS 1.2 client without tickets is 1.1 KB, and OpenSSL keeps 20,480."""
+
 OTHERS_READ = stat.S_IRGRP | stat.S_IROTH
 
 
@@ -37,14 +40,20 @@ class Certificate:
         """The context of new connections."""
 
     def look(self) -> None:
-        """Read the files again if they have changed. A mistake is logged, and the certificate stays as it was.
+        """Read the files again if they have changed, or if the context keeps many sessions.
+
+        A mistake is logged, and the certificate stays as it was.
 
         Certificate and key may be replaced one after the other: they do not fit until both are there.
         """
         now = self._stamps_now()
-        if now == self._stamps:
-            return
-        self._stamps = now
+        if now != self._stamps:
+            self._stamps = now
+            self._renew()
+        elif self.context.session_stats()["number"] > MOST_SESSIONS:
+            self._renew()  # Python cannot switch the sessions off; they go with the context
+
+    def _renew(self) -> None:
         try:
             self.context = make_context(self.path, self._key)
         except ConfigError as error:

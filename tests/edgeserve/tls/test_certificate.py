@@ -73,6 +73,27 @@ def test_every_usual_client_has_the_group(tmp_path: Path, version: ssl.TLSVersio
     assert client.version() == server.version() == version.name.replace("_", ".")
 
 
+def test_sessions_of_old_clients_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificate, "MOST_SESSIONS", 2)
+    pem = made(tmp_path)
+    shown, client = Certificate(pem), trusting(pem)
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    client.options |= ssl.OP_NO_TICKET
+    counts = []
+    for _ in range(5):
+        ends = [ssl.MemoryBIO(), ssl.MemoryBIO()]
+        both = shown.context.wrap_bio(*ends, server_side=True), client.wrap_bio(*reversed(ends))
+        for one in both[::-1] * 3:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                one.do_handshake()
+        for one in both * 2:  # OpenSSL forgets the session of a connection that ends in another way
+            with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLSyscallError):
+                one.unwrap()
+        shown.look()
+        counts.append(shown.context.session_stats()["number"])
+    assert counts == [1, 2, 0, 1, 2]
+
+
 def test_one_file_or_two(tmp_path: Path) -> None:
     pem = made(tmp_path)
     assert Certificate(pem).context.minimum_version == ssl.TLSVersion.TLSv1_2
