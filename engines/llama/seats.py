@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from edgeserve.engine import Cancel
 from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache, SavedState
@@ -74,23 +74,28 @@ class Seats:
 
         The first call of a slot asks for all of its cells. No other text or picture begins in them. Tokens that answers
         have still to read keep their room. Else an answer that starts over would find the next job in its place, time
-        and again. ``gives_way`` chooses among the answers and the job. Raises Waits where the job gives way, and Busy
-        where nothing else is under way that could end.
+        and again. ``gives_way`` chooses among the answers and the job. No answer leaves for a job that waits all the
+        same. Raises Waits where the job gives way, and Busy where nothing else is under way that could end.
         """
         begins = not slot.whole
         if begins and self._comes_behind(slot):
             raise Waits
-        rest = sum(one.rest for one in self._slots if one is not slot) if begins else 0
-        while not self._swapper.make_room(cells + rest + sum(len(one.pending) for one in self._slots if one.waiting)):
-            others = [one for one in self._slots if one.busy and not one.preempted and one is not slot]
-            leaving = gives_way([*(one for one in others if not one.opaque and not one.full), slot])
+        wanted = cells + (sum(one.rest for one in self._slots if one is not slot) if begins else 0)
+        staying = [one for one in self._slots if one.busy]
+        others = [one for one in staying if not one.preempted and one is not slot]
+        while _taken(staying) + wanted > self._context.size:
+            leaving = gives_way([one for one in staying if one is slot or _may_leave(one)])
             if leaving is not slot:
-                self._swapper.preempt(leaving)
+                staying.remove(leaving)
             elif others:
                 slot.wanted = cells
                 raise Waits
             else:
                 raise self.no_room()
+        for one in others:
+            if one not in staying:
+                self._swapper.preempt(one)
+        self._swapper.make_room(wanted + sum(len(one.pending) for one in staying if one.waiting))
         slot.wanted = 0
         if begins:
             slot.whole = cells
@@ -101,8 +106,7 @@ class Seats:
 
         Texts end soon. Where answers are in the way of the older request, too, nobody waits for it.
         """
-        answers = [one for one in self._slots if one.busy and not one.reads_texts]
-        room = self._context.size - sum(one.cells + len(one.pending) * one.waiting for one in answers)
+        room = self._context.size - _taken(one for one in self._slots if one.busy and not one.reads_texts)
         return any(0 < one.lacks <= room for one in self._slots if one.used < slot.used)
 
     def no_room(self) -> Busy:
@@ -174,6 +178,16 @@ class Seats:
         taken = sum(one.busy or one.cells > 0 or one is slot for one in self._slots)
         while taken > self._kept and self._swapper.evict_idle(but=slot):
             taken -= 1
+
+
+def _taken(slots: Iterable[Slot]) -> int:
+    """Cells of these slots, and those that they need for tokens still to read."""
+    return sum(one.cells + len(one.pending) * one.waiting for one in slots)
+
+
+def _may_leave(slot: Slot) -> bool:
+    """Whether an answer can start over later."""
+    return not (slot.preempted or slot.opaque or slot.full)
 
 
 def gives_way(answers: Sequence[Slot]) -> Slot:

@@ -677,9 +677,9 @@ def test_texts_without_end_hold_up_no_older_answer(pieces: list[int]) -> None:
     assert read < 3 * 600, "it was read anew after each text"
 
 
-def embeds(batch: Batch, cells: int, piece: int = 10) -> Slot:
+def embeds(batch: Batch, cells: int, piece: int = 10, salt: str = "") -> Slot:
     """A slot with a text of so many cells, read piece by piece."""
-    slot = batch.take_empty()
+    slot = batch.take_empty(salt=salt)
 
     def job() -> None:
         batch.seats.make_room(slot, cells - slot.cells)
@@ -767,6 +767,30 @@ def test_a_text_begins_beside_the_one_that_it_let_go_first() -> None:
         batch.step()
     assert (small.cells, small.job) == (100, None)
     assert 100 <= large.cells < 400
+
+
+@each("salts", [("a/1", "b/1", "c/1"), ("a/1", "a/2", "b/1"), ("", "", "")])
+@each("length", [200, 300])
+def test_no_answer_leaves_for_a_text_that_waits_all_the_same(salts: tuple[str, str, str], length: int) -> None:
+    """A stream left at each end of another answer, for a text that had no room beside an older answer anyway."""
+    batch, _ = batch_of(size=600, slots=5, limit=0)
+    older, _ = batch.take(prompt(1, 150), salts[0])
+    decode(batch, older)
+    text = embeds(batch, 500, salt=salts[1])
+    batch.step()
+    stream, _ = batch.take(prompt(2, length), salts[2])
+    decode(batch, stream)
+    for round in range(10):
+        short, _ = batch.take(prompt(3 + round, 10), "d/1")
+        decode(batch, short)
+        batch.give_back(short)
+        batch.push(stream, 7)
+        batch.step()
+        assert (stream.cells, stream.output is not None) == (length + round + 1, True)
+        assert (text.preempted, text.cells, text.error) == (True, 0, None)
+    batch.give_back(older)
+    batch.step()
+    assert (text.cells, stream.cells) == (10, 0), "the text is older than the stream"
 
 
 def test_an_engine_with_a_job_at_work_does_not_starve() -> None:
