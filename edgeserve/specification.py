@@ -29,14 +29,15 @@ def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
         stored = found[model]
         if lacking := store.needed(settings.model):
             log.warning("%s runs only with %s: %s", stored.name, packages(lacking), command(lacking))
-        for companion in missing_companions(settings, store):
+        for companion in missing_companions(settings, stored):
             log.warning("%s runs without %s, slower and less exact: edgeserve pull %s", model, companion, companion)
         yield spec(config, store, model, settings, stored)
 
 
-def missing_companions(settings: ModelSettings, store: Store) -> tuple[str, ...]:
-    """Catalogue models that this one should have beside it, but that are not here. Raises ModelMissing."""
-    return store.lacking(settings.model) if settings.options.get("vad", True) else ()
+def missing_companions(settings: ModelSettings, stored: StoredModel) -> tuple[str, ...]:
+    """Catalogue models that this one should have beside it, but that are not here."""
+    companions = INFO[settings.job].companions if settings.options.get("vad", True) else {}
+    return tuple(name for role, name in companions.items() if role not in stored.files)
 
 
 def spec(config: Config, store: Store, model: str, settings: ModelSettings, stored: StoredModel) -> ModelSpec:

@@ -68,8 +68,9 @@ def models(config: Config, store: Store) -> Iterator[Model]:
             model = dataclasses.replace(
                 model, no_projector=f"[{table_of(name)}] mmproj = {settings.mmproj!r}: no such file"
             )
-        lacks = missing_companions(settings, store) if model.pulled and not model.trouble else ()
         refused = _refused(config, store, name, model)
+        usable = model.pulled and not model.trouble
+        lacks = missing_companions(settings, store.find(settings.model)) if usable else ()
         yield dataclasses.replace(model, configured=True, id=name, refused=refused, lacks=lacks)
     for entry in catalog.MODELS.values():
         if entry.name not in named and entry.job != "vad":  # pulled with every transcription model

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from support.gates import Held, engine_of
+from support.gates import PATIENCE_SECONDS, Held, engine_of
 from support.raw import SHORT, dialled
 from support.server import fake_pool, until
 from support.wyoming import FORM, Wyoming, loud, speaking_wyoming, written
@@ -106,10 +106,14 @@ def test_a_client_that_does_not_read_is_paused() -> None:
 
 @pytest.mark.slow
 def test_a_client_that_never_reads_is_cut(short: Wyoming) -> None:
+    gate = short.running.pool.gates["tts"]
+    held = Held(engine_of(gate))
     with short.dialled(receive_bytes=4096) as client:
         client.send("synthesize", {"text": " ".join(["word"] * 2000)})
-        until(lambda: short.running.pool.gates["tts"].leases == 1)
-        until(lambda: short.running.pool.gates["tts"].leases == 0)
+        assert held.entered.wait(PATIENCE_SECONDS)
+        assert gate.leases == 1
+        held.go.set()
+        until(lambda: gate.leases == 0)
         until(lambda: not short.running.server.server_state.connections)
 
 

@@ -13,6 +13,8 @@ pytestmark = [pytest.mark.slow, needs_browser]
 HOSTILE = '<img src=x onerror="alert(1)">{name}'
 """A name of a model: markup, and a place of the page's texts."""
 MANY = 10_000
+SLOW = 120_000
+"""Milliseconds that a slow, loaded box may take for so many messages."""
 STORE_MANY = """(count) => new Promise((resolve, reject) => {
   indexedDB.open("edgeserve").onsuccess = ({ target: { result } }) => {
     const transaction = result.transaction("conversations", "readwrite");
@@ -47,8 +49,8 @@ def test_a_conversation_of_ten_thousand_messages_opens_and_answers(tab: Tab) -> 
     tab.page.get_by_role("textbox", name="Ask something").wait_for()
     tab.page.evaluate(STORE_MANY, MANY)
     tab.page.reload()
-    tab.page.get_by_role("button", name="a long one", exact=True).click()
-    tab.page.get_by_text(f"question {MANY - 2}", exact=True).wait_for()
+    tab.page.get_by_role("button", name="a long one", exact=True).click(timeout=SLOW)
+    tab.page.get_by_text(f"question {MANY - 2}", exact=True).wait_for(timeout=SLOW)
     ask(tab, "and now?")
     assert refused(tab) == f"the prompt is {2 * MANY + 2} tokens long; the context holds 1024"
 
