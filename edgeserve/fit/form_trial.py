@@ -1,7 +1,7 @@
 """The measurement of a model in several forms, in a process of its own: ``python -m edgeserve.fit.form_trial '{...}'``.
 
 Each form is a set of settings. The process prints a JSON line for each form as soon as it is measured, and may be
-killed at any time.
+killed at any time. It ends with its standard input.
 """
 
 from __future__ import annotations
@@ -142,14 +142,14 @@ def main(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def give_way() -> None:
-    """Run only on cores that nobody else wants, and end with the program that started this process."""
+    """Run only on cores that nobody else wants."""
     os.nice(19)
     if hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    lifeline.end_with(sys.stdin.fileno())
 
 
 if __name__ == "__main__":
+    lifeline.end_with(sys.stdin.fileno())  # however the program ends that started this process
     if IDLE in sys.argv[2:]:
         give_way()
     for line in main(json.loads(sys.argv[1])):

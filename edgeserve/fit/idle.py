@@ -94,7 +94,9 @@ class IdleTuning:
             path, model = spec.files.get(tuned.ROLE), spec.files.get("model")
             if self._stopped.is_set() or self._on_battery():
                 return
-            if path is None or model is None or path in self._failed or tuned.read(path, model) is not None:
+            if path is None or model is None or path in self._failed or not model.is_file():
+                continue
+            if tuned.read(path, model) is not None:
                 continue
             stored = StoredModel(path.stem, spec.job, spec.engine, {"model": model}, model.stat().st_size)
             if tuning.suits(stored) and self._room(spec) >= COPIES * stored.size_bytes + BESIDE:

@@ -10,11 +10,15 @@ import dataclasses
 import importlib.util
 import json
 import logging
+import math
 from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
+from typing import Any, Literal
 
 from edgeserve.dataclass import dataclass
 from edgeserve.models import disk
+from edgeserve.setting_values import NOTHING, checked
 from edgeserve.system import cpu
 
 log = logging.getLogger("edgeserve.fit")
@@ -27,13 +31,24 @@ RUNTIME = "llama_cpp"
 METHOD = 2
 """Edition of the measurement. Records of an earlier one do not hold. 2: beside another conversation."""
 IDLE = "idle"
-"""Argument of a measurement that gives way to all other programs, and ends with its standard input."""
+"""Argument of a measurement that gives way to all other programs."""
 
 BUSY = 0.3
 """Cores that other programs may take meanwhile; with more, the figures are no ground for a choice."""
 
 Settings = Mapping[str, str | int]
 """Values by their keys in models.toml."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys that a form may set, with the bounds of models.toml."""
+
+    repack: Literal["on", "off"] = "on"
+    flash_attention: Literal["auto", "on", "off"] = "auto"
+    batch: int = field(default=32, metadata={"low": 32, "high": 2048})
+    threads: int = field(default=1, metadata={"low": 1, "high": 512})
+    threads_batch: int = field(default=1, metadata={"low": 1, "high": 512})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +100,26 @@ def record(size: int, best: Settings, forms: tuple[Form, ...], others: float) ->
     return Tuned(size, runtime(), cpu.name(), cpu.kind(), best, forms, others, METHOD)
 
 
+def form(found: Mapping[str, Any]) -> Form:
+    """A form from its JSON. Raises ValueError, KeyError and TypeError for what no measurement prints."""
+    made = Form(**{name: found[name] for name in ("settings", "climb", "prompt", "tokens")})
+    checked(made.settings, Keys, NOTHING)
+    if not (0 <= made.climb < math.inf and 0 < made.prompt < math.inf and 0 < made.tokens < math.inf):
+        raise ValueError(f"no figures: {found}")
+    return made
+
+
 def read(path: Path, model: Path) -> Tuned | None:
     """The record, if it holds for this file of the model, here and now. A damaged one is logged, and measured anew."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        kept = Tuned(**{**found, "forms": tuple(Form(**one) for one in found["forms"]), "best": dict(found["best"])})
+        kept = Tuned(**{**found, "forms": tuple(map(form, found["forms"])), "best": dict(found["best"])})
+        if all(one.settings != kept.best for one in kept.forms):
+            raise ValueError("its best settings were not measured")
         size = model.stat().st_size
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         log.warning("%s cannot be read (%s: %s); it is measured anew", path, type(error).__name__, error)
         return None
     here = (size, runtime(), cpu.name(), cpu.kind(), METHOD)

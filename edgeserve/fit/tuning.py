@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 from edgeserve.errors import EngineFailure, NotSupported
 from edgeserve.fit import tuned
@@ -28,9 +27,9 @@ subprocess.SubprocessError for a command that printed all and failed."""
 
 @contextmanager
 def run(command: Sequence[str], held: Callable[[subprocess.Popen[str]], None] | None = None) -> Iterator[Iterator[str]]:
-    """``held`` gets the process, whose standard input stays open as long as this process lives."""
-    stdin, out = subprocess.PIPE if held else None, subprocess.PIPE
-    with subprocess.Popen(command, stdin=stdin, stdout=out, stderr=out, text=True) as process:  # noqa: S603 - our own module
+    """``held`` gets the process. Its standard input stays open as long as this process lives."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:  # noqa: S603 - our own module
         if held:
             held(process)
         late = threading.Timer(TIME_LIMIT, process.kill)
@@ -79,7 +78,7 @@ def measure(
         with run([*module_command(MODULE), _given(model)]) as lines:
             for line in lines:
                 found = json.loads(line)
-                forms.append(_form(found))
+                forms.append(tuned.form(found))
                 best = forms[-1].settings if found["best"] else best
                 others = max(others, float(found["others"]))
                 shown(forms[-1])
@@ -103,13 +102,6 @@ def summary(models: Path, model: StoredModel) -> str:
     if best is None:
         return f"not yet; an idle server measures it, or edgeserve tune {model.name}"
     return f"{tuned.words(best.settings)}: {best.prompt:.0f} tokens/s read, {best.tokens:.0f} written"
-
-
-def _form(found: dict[str, Any]) -> Form:
-    form = Form(**{name: found[name] for name in ("settings", "climb", "prompt", "tokens")})
-    if not (form.climb >= 0 and form.prompt > 0 and form.tokens > 0):
-        raise ValueError(f"no figures: {found}")
-    return form
 
 
 def _given(model: StoredModel) -> str:

@@ -82,7 +82,7 @@ def test_a_draft_of_another_job_is_refused(gguf: Path, models: dict[str, str]) -
 def test_measured_settings_fill_in_for_those_that_nobody_wrote(gguf: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "models")
     best = {"repack": "on", "threads": 3}
-    tuned.keep(tuned.path_of(store.root, "tiny"), tuned.record(4, best, (), 0.0))
+    tuned.keep(tuned.path_of(store.root, "tiny"), tuned.record(4, best, (tuned.Form(best, 0.1, 100.0, 10.0),), 0.0))
     (spec,) = specification.specs(config(llm=ModelSettings(job="llm", model=str(gguf))), store)
     assert (spec.threads, spec.options["tuned"]) == (3, best)
     mine = ModelSettings(job="llm", model=str(gguf), threads=2, options={"repack": "off"})

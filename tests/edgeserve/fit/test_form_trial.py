@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +15,11 @@ import pytest
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.errors import ContextOverflow
-from edgeserve.fit import form_trial
+from edgeserve.fit import form_trial, tuning
 from edgeserve.fit.form_trial import changes, compare, measure_form, search, session
 from edgeserve.fit.tuned import Form, Settings
 from edgeserve.messages import FinishEvent, TokenEvent
+from edgeserve.processes.interpreter import module_command
 
 GAIN = {"repack": 2.0, "flash_attention": 0.9, "batch": 0.95, "threads_batch": 1.2, "threads": 0.8}
 """Speed by a changed setting."""
@@ -181,3 +186,21 @@ def test_an_engine_is_closed_when_its_answer_is_too_short(monkeypatch: pytest.Mo
     with pytest.raises(ValueError, match="3 pieces"):
         measure_form(ModelSpec("llm", "m", "x:Y"), {}, engine.clock)
     assert engine.steps[-1] == "close"
+
+
+def test_its_process_ends_with_the_program_that_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when that is killed: then nothing but the end of the standard input tells."""
+    engine = "print('made', flush=True)\nimport signal\ndef make(spec): signal.pause()\n"
+    (tmp_path / "endless_engine.py").write_text(engine)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    given = json.dumps({"job": "llm", "name": "m", "engine": "endless_engine:make", "files": {}})
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*module_command(tuning.MODULE), given], stdin=pipe, stdout=pipe, text=True) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stdout.readline() == "made\n"
+            process.stdin.close()
+            assert process.wait(60) == -signal.SIGTERM
+        finally:
+            process.kill()

@@ -97,6 +97,12 @@ def test_another_file_is_measured_again(idle: Idle, trials: Trials) -> None:
     assert trials.names == ["one", "two", "two"]
 
 
+def test_a_model_that_was_removed_holds_up_no_other(idle: Idle, trials: Trials) -> None:
+    idle.specs[0].files["model"].unlink()
+    idle.rest()
+    assert (trials.names, idle.records()) == (["two"], ["two"])
+
+
 def test_nothing_is_measured_on_battery_or_without_memory(idle: Idle, trials: Trials) -> None:
     idle.battery = True
     idle.rest()

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_no_record_and_no_model_say_nothing(model: Path, kept: tuple[Path, Tuned
     assert tuned.read(kept[0], model) is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"forms": [1], "best": 2}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"forms": [1], "best": 2}', "[" * 100_000])
 def test_a_damaged_record_is_logged_and_does_not_hold(
     model: Path, kept: tuple[Path, Tuned], text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -70,6 +71,45 @@ def test_a_damaged_record_is_logged_and_does_not_hold(
     with caplog.at_level(logging.WARNING):
         assert tuned.read(kept[0], model) is None
     assert "measured anew" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"threads": None},
+        {"threads": "many"},
+        {"threads": -1},
+        {"threads_batch": 513},
+        {"batch": 31},
+        {"batch": True},
+        {"repack": 1},
+        {"flash_attention": ["off"]},
+        {"gpu_layers": 1},
+        ["batch"],
+    ],
+)
+def test_a_record_whose_settings_no_engine_takes_does_not_hold(
+    model: Path, kept: tuple[Path, Tuned], settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, found = kept
+    tuned.keep(path, dataclasses.replace(found, best=settings, forms=(Form(settings, 0.1, 100.0, 10.0),)))
+    assert tuned.read(path, model) is None
+    assert "measured anew" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "changed", [{"climb": "0.1"}, {"prompt": 0}, {"tokens": None}, {"climb": float("nan")}, {"prompt": float("inf")}]
+)
+def test_a_record_without_figures_does_not_hold(model: Path, kept: tuple[Path, Tuned], changed: Any) -> None:
+    path, found = kept
+    tuned.keep(path, dataclasses.replace(found, forms=(*FORMS, dataclasses.replace(FORMS[0], **changed))))
+    assert tuned.read(path, model) is None
+
+
+def test_the_best_settings_are_among_the_measured_ones(model: Path, kept: tuple[Path, Tuned]) -> None:
+    path, found = kept
+    tuned.keep(path, dataclasses.replace(found, best={"batch": 512}))
+    assert tuned.read(path, model) is None
 
 
 def test_settings_are_shown_as_in_the_settings_file() -> None:

@@ -112,6 +112,13 @@ def test_a_process_gives_its_lines_and_its_error() -> None:
     assert "broken" in caught.value.stderr
 
 
+def test_a_process_has_a_line_to_this_one() -> None:
+    """Its standard input, which ends with this process."""
+    code = "import os, stat; print(stat.S_ISFIFO(os.fstat(0).st_mode))"
+    with tuning.run([sys.executable, "-c", code]) as lines:
+        assert next(lines).strip() == "True"
+
+
 def test_a_process_is_ended_with_its_block() -> None:
     code = "import time\nprint('one', flush=True)\ntime.sleep(600)"
     with tuning.run([sys.executable, "-c", code]) as lines:
