@@ -18,6 +18,7 @@ from edgeserve.dataclass import dataclass
 from edgeserve.errors import Busy
 from edgeserve.residency.rounds import Place, Rounds
 from edgeserve.shares import Shares
+from edgeserve.system.thread_start import start_unawaited
 
 REST = 0.5
 """Seconds without work after which a thread ends. An engine that reads the load of other threads four times a second
@@ -128,7 +129,7 @@ class Aside:
         # A daemon: a look-up that hangs must not hold up the end of the process.
         thread = threading.Thread(target=self._work, args=[task], name=f"edgeserve {self._name}", daemon=True)
         try:
-            thread.start()
+            start_unawaited(thread)  # the event loop must not wait for the thread's first turn
         except RuntimeError as error:  # the system gives no more threads now
             if not self._running:
                 raise Busy(f"no thread can be started for {self._name}: {error}; try again", retry_after=2) from error

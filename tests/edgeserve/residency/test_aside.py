@@ -251,6 +251,26 @@ def test_a_thread_that_rests_takes_the_next_piece_and_ends_when_none_comes() -> 
     asyncio.run(run())
 
 
+def test_the_event_loop_waits_for_no_thread_to_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new thread has its first turn behind all that compute: one body stopped all streams for up to 7.5 s."""
+    bootstrap, may_begin, in_time = threading.Thread._bootstrap, threading.Event(), []  # type: ignore[attr-defined]
+
+    def late(thread: threading.Thread) -> None:
+        in_time.append(may_begin.wait(20))
+        bootstrap(thread)
+
+    async def run() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "_bootstrap", late)
+            task = asyncio.ensure_future(Aside("work", threads=1).run(int, "7"))
+            await asyncio.sleep(0)
+            may_begin.set()
+            assert await task == 7
+        assert in_time == [True]
+
+    asyncio.run(run())
+
+
 def test_a_thread_stays_until_engines_have_read_its_load() -> None:
     """Bodies of a millisecond, thousands of them, took a core that no engine left them: their threads had ended."""
     assert inspect.signature(Aside).parameters["rest"].default >= 2 * LOOK_EVERY
