@@ -66,9 +66,7 @@ BOUNDS = (
     "time with five sets of costs. The worst task of all, an extract of functions, has 0.92 to 1.00.",
     "**Schemas.** The first model answers all ten in 196 calls of llama.cpp, without guesses in 437, and llama-server "
     "in 509, since it writes more blanks. A call takes 17 ms then instead of 9, so the answers take 3.3 s instead of "
-    "3.9 s, and 3.8 s of llama-server (two rounds). The rows of the other models are older than the bound on losses. "
-    "Seven of the schemas were measured again with Qwen3 in Q4_0, a pair each: 1.73 (1.45 to 2.34) beside "
-    "llama-server.",
+    "3.9 s, and 3.8 s of llama-server (two rounds).",
     "Whole test runs and other programs used the other two cores meanwhile.",
 )
 """Measured on 2026-11-23 and 2026-11-24."""
