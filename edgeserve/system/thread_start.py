@@ -19,6 +19,6 @@ def start_unawaited(thread: threading.Thread) -> None:
     waits behind all that compute: beside three of them on two busy cores for 0.18 to 2.9 s (p99). Until it has begun,
     ``is_alive`` is False.
     """
-    # CPython 3.11 to 3.14 wait for this event. Where the name is another one, ``start`` waits as ever.
+    # CPython 3.11 to 3.13 wait for this event. Where the name is another one, ``start`` waits as ever.
     thread._started = _Unawaited()  # type: ignore[attr-defined]
     thread.start()
