@@ -44,6 +44,13 @@ class Thrifty(Protocol):
         """
         ...
 
+    def keep(self, most: int) -> None:
+        """Hold at most so many bytes of states of past prompts from now on. Any thread, also while requests run.
+
+        An engine that holds more drops them before its next step. Memory of a context that goes is no bound for them.
+        """
+        ...
+
     def restore(self) -> None:
         """Take the next way up with the context and pictures that are configured. Never called while a request runs."""
         ...

@@ -101,6 +101,10 @@ class EngineHost(Facts):
             thrifty.shed(kind, amount)
         return thrifty is not None
 
+    def keep(self, most: int) -> None:
+        if thrifty := self._abilities.thrifty:
+            thrifty.keep(most)
+
     def restore(self) -> bool:
         if thrifty := self._abilities.thrifty:
             thrifty.restore()

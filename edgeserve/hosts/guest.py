@@ -93,6 +93,8 @@ class Guest:
             self._answer(frame.number, functools.partial(self._detect, frame))
         elif frame.kind is Kind.FORGET:
             self._prepared.pop(frame.number, None)
+        elif frame.kind is Kind.KEEP:
+            self._steps.keep(int(frame.head))
         elif frame.kind in (Kind.CANCEL, Kind.TAKEN):
             if answer := self._answers.get(frame.number):
                 if frame.kind is Kind.CANCEL:
@@ -151,12 +153,10 @@ class Guest:
             self._prepare(engine, number, request)
 
     def _prepare(self, engine: Preparing, number: int, request: Request) -> None:
-        try:
+        def prepare() -> None:
             self._prepared[number] = (request, engine.prepare(request))  # type: ignore[arg-type]  # of its kind
-        except Exception as error:
-            self._end(number, error)
-        else:
-            self._end(number)
+
+        self._answer(number, prepare)
 
     # On the pulse's thread
 

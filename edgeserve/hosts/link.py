@@ -58,6 +58,7 @@ class Link:
         self._board = Board(self._changed, self._watch, self._stir)
         self._sender = Sender(self._channel, name, self._changed, self._watch, self.kill, lambda: self._ended)
         self._stirred = self._stopping = False
+        self._kept = -1
         self._killed = ""
         self._reason: EdgeserveError | None = None
         self._ended: EdgeserveError | None = None
@@ -106,6 +107,12 @@ class Link:
         if not isinstance(found, SpeechChances):  # a worker that a crafted file has taken over may send anything
             raise EngineFailure(f"the process of {self._name} sent no chances of speech")
         return found
+
+    def keep(self, most: int) -> None:
+        """Let the engine keep at most so many bytes of past prompts, at work too."""
+        if most != self._kept:
+            self._kept = most
+            self._sender.tell(Kind.KEEP, most, 0)
 
     def forget(self, number: int) -> None:
         """A prepared request is not wanted any more. Safe in a finaliser: the next frame reports it to the worker."""

@@ -196,10 +196,8 @@ class RemoteEngine:
             self._check_wanted()
 
     def _launch(self, entry: str) -> Child:
-        arguments = {
-            "spec": codec.Writer().write(self.spec),
-            "level": logging.getLogger("edgeserve").getEffectiveLevel(),
-        }
+        level = logging.getLogger("edgeserve").getEffectiveLevel()
+        arguments = {"spec": codec.Writer().write(self.spec), "level": level}
         return self._launcher.launch(entry, arguments, self.spec.id)
 
     def heat(self) -> None:
@@ -228,6 +226,10 @@ class RemoteEngine:
             self._shed.append((kind, amount))
         if self.link:
             self._ask("shed", kind, amount)
+
+    def keep(self, most: int) -> None:
+        if link := self.link:
+            link.keep(most)
 
     def restore(self) -> None:
         self._shed.clear()

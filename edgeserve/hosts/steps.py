@@ -45,6 +45,11 @@ class Steps:
             self._found = self._engine.footprint()
         return None
 
+    def keep(self, most: int) -> None:
+        """As ``Thrifty.keep``. Any thread."""
+        if self._able.thrifty:
+            self._able.thrifty.keep(most)
+
     def use(self) -> None:
         """An answer begins: idle work that is under way is given up."""
         self._idle, self._used = None, True

@@ -115,18 +115,18 @@ class Governor:
         now = self._gauge.latest()
         if now.level >= Level.HIGH and self.accounts.clock() - self._relief.relieved_at >= QUIET_SECONDS:
             self._loop.wake()
-        return self._admission.reserve_at_once(self.accounts[resident.id], now.readings, now.budget)
+        if found := self._admission.reserve_at_once(self.accounts[resident.id], now.readings, now.budget):
+            self._relief.bound_states(found.entry)
+        return found
 
     def reserve_if_free(self, resident: Resident) -> Reservation | None:
         """Reserve ahead of need: None unless it fits with nothing moved, saved or waited for."""
         return self._admission.reserve_if_free(self.accounts[resident.id])
 
     def settle(self, reservation: Reservation, measured: int | None = None) -> None:
-        """The engine is hot: book its measured memory, and learn it for the next start.
-
-        ``measured`` bytes replace the engine's own footprint where the caller knows better.
-        """
+        """The engine is hot: book its measured memory, or ``measured`` bytes, and learn them for the next start."""
         self._admission.settle(reservation, measured)
+        self._relief.bound_states(reservation.entry)
 
     def limits(self) -> metal.MetalLimits | None:
         """Memory that a runtime with a limit (``engine_abilities.Limited``) may take now; None: no limit."""

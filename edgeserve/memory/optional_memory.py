@@ -50,6 +50,25 @@ def excess(
     return _within(optional, max(most, over, total.mapped + private - budget.usable))
 
 
+def room_for_states(
+    residents: Sequence[Occupancy],
+    readings: Readings,
+    budget: Budget,
+    policy: MemoryPolicy,
+    *,
+    base: int = 0,
+    passing: int = 0,
+) -> int:
+    """Bytes of past conversations that engines may keep beside those that they keep already; negative: too many.
+
+    They stay below HIGH. Mapped weights do not count: the system drops their pages by itself. ``base`` and ``passing``
+    as for ``excess``.
+    """
+    total = booked(residents, {})
+    private = unreclaimable(total, budget) + max(base, overhead(residents, readings) - passing)
+    return math.ceil(policy.high_percent * budget.usable / 100) - 1 - private
+
+
 def unreclaimable(total: Amount, budget: Budget) -> int:
     """Bytes that the system cannot take back; device memory counts when the accelerator has none of its own."""
     return total.private + (total.device if budget.device is None else 0)

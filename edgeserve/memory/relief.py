@@ -13,6 +13,7 @@ from edgeserve.memory.entry import Entry
 from edgeserve.memory.gauge import Gauge, Judgement
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.occupancy import Occupancy
+from edgeserve.memory.optional_memory import room_for_states
 from edgeserve.memory.pressure import Level, level_of, relief, used_percent
 from edgeserve.memory.reservations import NOISE_SHARE
 from edgeserve.memory.resident import cached
@@ -72,6 +73,21 @@ class Relief:
         for step in steps:
             if (entry := accounts.find(step.id)) is not None:
                 self._mover.step_down(entry, step.to, "memory_pressure")
+        self.bound_states(*(one for one in accounts if one.resident.leases))
+
+    def bound_states(self, *entries: Entry) -> None:
+        """Tell engines how many bytes of past conversations they may keep, before they take more of them."""
+        accounts = self._accounts
+        keeping = [one for one in entries if "prefix_cache" in one.resident.savings()]
+        if not keeping or not accounts.policy.enabled:
+            return
+        now = self._gauge.latest()
+        with accounts.changed:
+            passing, residents = accounts.passing, accounts.occupancies()
+            base = accounts.base() - passing
+            room = room_for_states(residents, now.readings, now.budget, accounts.policy, base=base, passing=passing)
+        for entry in keeping:
+            entry.resident.keep(max(0, entry.cached.private + room) // MB * MB)
 
     def drop_prefix_cache(self, entry: Entry) -> None:
         """Drop the prefix cache of an engine that has long been idle; nothing happens while it is in use."""

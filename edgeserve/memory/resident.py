@@ -64,6 +64,10 @@ class Resident(Protocol):
         Never waits; any thread."""
         ...
 
+    def keep(self, most: int) -> None:
+        """Keep at most so many bytes of past prompts from now on, at work too. Never waits; any thread."""
+        ...
+
     def restore(self) -> bool:
         """Take the next way up with everything that is configured. False as for ``shed``."""
         ...

@@ -49,8 +49,8 @@ class Kind(enum.IntEnum):
     CANCEL = 4
     TAKEN = 5
     """The reader has taken bytes of an answer."""
-    FORGET = 6
-    """Drop a prepared request."""
+    FORGET, KEEP = 6, 9
+    """Drop a prepared request. Hold at most so many bytes of states of past prompts."""
     STOP = 7
     DETECT = 8
     """Tell speech from other sounds, beside the answers under way."""

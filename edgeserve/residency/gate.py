@@ -155,6 +155,10 @@ class Gate:
         """
         return self._adjust(lambda: self.host.shed(kind, amount))
 
+    def keep(self, most: int) -> None:
+        """As ``Host.keep``."""
+        self.host.keep(most)
+
     def restore(self) -> bool:
         """Let the engine climb with all that is configured. False as for ``shed``."""
         return self._adjust(self.host.restore)

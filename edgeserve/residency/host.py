@@ -243,6 +243,10 @@ class Host(Protocol):
         """As ``Thrifty.shed``. False for an engine that can save nothing."""
         ...
 
+    def keep(self, most: int) -> None:
+        """As ``Thrifty.keep``; nothing for an engine that can save nothing. Any thread, whoever holds the engine."""
+        ...
+
     def restore(self) -> bool:
         """As ``Thrifty.restore``. False for an engine that can save nothing."""
         ...

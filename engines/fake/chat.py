@@ -66,6 +66,9 @@ class FakeChat(FakeEngine):
         if kind == "prefix_cache":
             self._prefix_cache = max(0, self._prefix_cache - amount)
 
+    def keep(self, most: int) -> None:
+        self._prefix_cache = min(self._prefix_cache, most)
+
     def restore(self) -> None:
         """Nothing was made smaller."""
 
@@ -145,9 +148,7 @@ class FakeChat(FakeEngine):
         for one in request.inputs:
             if cancel.is_set():
                 return
-            words = words_of(one).split()
-            if request.cut:
-                words = words[:context]
+            words = words_of(one).split()[: context if request.cut else None]
             if len(words) > context:
                 text = f"an input is {len(words)} tokens long; the context holds {context}"
                 raise ContextOverflow(text, param="input")
@@ -157,8 +158,7 @@ class FakeChat(FakeEngine):
     def _fitting(self, request: ChatRequest, limit: int) -> str:
         """The prompt. Raises ContextOverflow for more than ``limit`` words, unless they are only counted."""
         prompt = self._prompt(request)
-        size = len(prompt.split())
-        if size > limit and request.count != "only":
+        if (size := len(prompt.split())) > limit and request.count != "only":
             text = f"the prompt is {size} tokens long; the context holds {limit}"
             raise ContextOverflow(text, param="messages", figures=(size, limit))
         return prompt

@@ -145,6 +145,7 @@ class Batch:
     def step(self) -> None:
         """Decode pending tokens in one call of llama.cpp. Raises EngineFailure; all slots are empty then."""
         self.starved = False
+        self.saved.fit()
         jobs = self.seats.next_jobs()
         if self._do_jobs(jobs):
             return  # this step's call would overwrite the logits of the job: all other slots wait for the next

@@ -10,9 +10,10 @@ takes no more than its share (docs/decisions/0008-prefix-cache-salts.md).
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.state_index import (
@@ -24,6 +25,9 @@ from edgeserve.engines.llama.state_index import (
     shared,
     state_bytes,
 )
+
+if TYPE_CHECKING:
+    from edgeserve.engines.llama.disk import Disk
 
 S = TypeVar("S", bound=State)
 
@@ -56,6 +60,11 @@ class StateCache(StateIndex[S]):
         super().__init__(whole=whole)
         self.limit = limit
 
+    @property
+    def most(self) -> int:
+        """Bytes that may be kept now."""
+        return self.limit
+
     def add(self, state: S) -> bool:
         """Keep a state instead of the states that it covers, and evict others when there is no room.
 
@@ -69,7 +78,7 @@ class StateCache(StateIndex[S]):
     def fits(self, tokens: Sequence[int], size: int, salt: str = "") -> bool:
         """Whether a state of ``size`` bytes has room when only the states that it covers are dropped."""
         gone = sum(one.size for one in self._states if self._covers(tokens, salt, one))
-        return self.size - gone + size <= self.limit
+        return self.size - gone + size <= self.most
 
     def discard(self, tokens: Sequence[int], salt: str = "") -> None:
         """Drop the state of exactly these tokens, if it is kept."""
@@ -82,10 +91,10 @@ class StateCache(StateIndex[S]):
 
         None when the new state would take another client's share.
         """
-        if size > self.limit:
+        if size > self.most:
             return None
         kept = [one for one in self._states if not self._covers(tokens, salt, one)]
-        return choose_victims(kept, sum(one.size for one in kept) + size - self.limit, {salt: size})
+        return choose_victims(kept, sum(one.size for one in kept) + size - self.most, {salt: size})
 
     def _make_room(self, tokens: Sequence[int], size: int, salt: str) -> bool:
         gone = self.victims(tokens, size, salt)
@@ -109,6 +118,8 @@ class StateCache(StateIndex[S]):
 class PrefixCache(StateCache[SavedState]):
     """Saved states in memory. States that it evicts go to ``disk``.
 
+    ``room``: bytes that memory has for states, those that wait for the disk included. Any thread may set it.
+
     For the next ``copy_pause`` prompts, no copy of an idle slot evicts another state.
     """
 
@@ -118,7 +129,23 @@ class PrefixCache(StateCache[SavedState]):
         self._evicted: deque[tuple[str, Sequence[int]]] = deque(maxlen=REMEMBERED)
         self.copy_pause = 0
         self._next_pause = COPY_PAUSE
-        self._stopped = False
+        self._stopped = self._leaving = False
+        self.room = sys.maxsize
+
+    @property
+    def most(self) -> int:
+        return min(self.limit, self._free)
+
+    @property
+    def _free(self) -> int:
+        """Bytes of ``room`` beside the states that wait for the disk."""
+        unbound = self._leaving or self.room == sys.maxsize
+        return sys.maxsize if unbound else max(0, self.room + self.size - self.held)
+
+    def fit(self) -> None:
+        """Evict the states that have no room any more."""
+        if self.size > self.room:
+            self.shrink(self.room)
 
     def admits_copy(self, tokens: Sequence[int], size: int, salt: str = "") -> bool:
         """Whether to keep a copy of an idle slot that is still in the context.
@@ -140,12 +167,13 @@ class PrefixCache(StateCache[SavedState]):
 
     def admits_write(self, size: int) -> bool:
         """Whether to write a copy of an idle slot that is larger than all memory for states."""
-        return size > self.limit and not self._stopped and self._disk is not None and self._disk.spares(size)
+        wanted = self.limit < size <= self.largest and not self._stopped
+        return wanted and self._disk is not None and self._disk.spares(size)
 
     @property
     def room_for_copies(self) -> int:
         """Bytes of copies at a time: in memory, and those that leave it for a disk with bounded writes."""
-        return self.limit + (self._disk.limit if self._disk is not None and self._disk.limits_writes else 0)
+        return self.most + (self._disk.limit if self._disk is not None and self._disk.limits_writes else 0)
 
     def write_ahead(self) -> Iterator[None]:
         """Write the states that a copy as large as the largest state would evict, where the disk's writes are bounded.
@@ -178,7 +206,7 @@ class PrefixCache(StateCache[SavedState]):
     @property
     def largest(self) -> int:
         """Bytes of the largest state that can be kept."""
-        return max(self.limit, self._disk.limit if self._disk is not None else 0)
+        return min(self._free, max(self.limit, self._disk.limit if self._disk is not None else 0))
 
     @property
     def disk(self) -> Disk | None:
@@ -196,9 +224,18 @@ class PrefixCache(StateCache[SavedState]):
         with self.settled():
             self.shrink(kept)
 
-    def settled(self) -> contextlib.AbstractContextManager[None]:
-        """Within it, no state waits for the disk: each is written when it leaves memory."""
-        return self._disk.settled() if self._disk is not None else contextlib.nullcontext()
+    @contextlib.contextmanager
+    def settled(self) -> Iterator[None]:
+        """Within it, no state waits for the disk: each is written when it leaves memory.
+
+        ``room`` is no bound within: the context of these states goes, or they go themselves.
+        """
+        self._leaving = True
+        try:
+            with self._disk.settled() if self._disk is not None else contextlib.nullcontext():
+                yield
+        finally:
+            self._leaving = False
 
     def forget(self, tokens: Sequence[int], salt: str) -> None:
         """Drop the states that ``tokens`` cover, in memory and on disk."""
@@ -247,42 +284,3 @@ class PrefixCache(StateCache[SavedState]):
         super()._evict(state)
         if self._disk is not None:
             self._disk.write(state)
-
-
-class Disk(Protocol):
-    """Saved states in files (engines/llama/states.py), and those that wait to be written (state_writer.py)."""
-
-    @property
-    def limit(self) -> int: ...
-
-    @property
-    def limits_writes(self) -> bool:
-        """Whether it takes so few bytes an hour that evictions for the sake of copies do not wear it out."""
-        ...
-
-    def spares(self, size: int) -> bool:
-        """Whether it takes a state of ``size`` bytes that could as well be written later."""
-        ...
-
-    @property
-    def waiting(self) -> Sequence[SavedState]: ...
-
-    def settled(self) -> contextlib.AbstractContextManager[None]: ...
-
-    def longest(self, tokens: Sequence[int], salt: str) -> tuple[State | None, int]: ...
-
-    def read(self, state: Any) -> Any | None: ...
-
-    def read_ahead(self, state: Any) -> None: ...
-
-    def touch(self, state: Any) -> bool: ...
-
-    def write(self, state: SavedState) -> bool: ...
-
-    def drop(self, state: Any) -> None: ...
-
-    def forget(self, tokens: Sequence[int], salt: str) -> None: ...
-
-    def keep(self, name: str, state: SavedState) -> int: ...
-
-    def kept(self, name: str, salt: str) -> tuple[SavedState, int]: ...

@@ -132,9 +132,8 @@ class LlamaLadder:
         self._saved.give_back(self._saved.held)
         self._cool()
         if self._model is not None:
-            self._template = None
             llama_model.release(self._model)
-            self._model = None
+            self._template = self._model = None
 
     def _cool(self) -> None:
         if self._weights is not None and self._batch is not None:
@@ -274,6 +273,9 @@ class LlamaLadder:
             self.options = dataclasses.replace(self.options, reordered=False)
         elif kind == "draft" and self.rung is not Rung.HOT:
             self.options = dataclasses.replace(self.options, drafting=False)
+
+    def keep(self, most: int) -> None:
+        self._saved.room = most
 
     @property
     def _copied(self) -> int:

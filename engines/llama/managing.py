@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from edgeserve.engine import Cancel
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.background import Background
-from edgeserve.engines.llama.cache import Disk, SavedState
+from edgeserve.engines.llama.cache import SavedState
 from edgeserve.engines.llama.state_index import client_of, scope_of
 from edgeserve.engines.llama.state_memory import prepare
 from edgeserve.errors import Busy, Cancelled, EngineFailure, Forbidden, InvalidRequest, MemoryPressure, NotSupported
@@ -19,6 +19,7 @@ from edgeserve.system.headroom import LARGE
 
 if TYPE_CHECKING:
     from edgeserve.engines.llama.batch import Batch
+    from edgeserve.engines.llama.disk import Disk
     from edgeserve.engines.llama.slot import Slot
 
 RETRY_SECONDS = 5.0

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgeserve.engines.llama.batch import Batch
-from edgeserve.engines.llama.cache import Disk, PrefixCache
+from edgeserve.engines.llama.cache import PrefixCache
 from edgeserve.engines.llama.context import Item
+from edgeserve.engines.llama.disk import Disk
 from edgeserve.engines.llama.drafts import Drafts
 from edgeserve.engines.llama.options import BATCH
 from edgeserve.engines.llama.slot import Slot

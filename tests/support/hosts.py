@@ -231,12 +231,23 @@ class HostContract:
             assert gate.host.restore()
         assert gate.host.savings() == {"prefix_cache": MB}
 
+    @every
+    def test_a_thrifty_engine_learns_how_much_it_may_keep(self, kind: str) -> None:
+        """Nobody needs to hold the engine for that."""
+        gate = self.gate(kind, prefix_cache_mb=3)
+        assert Asked(gate, "word").text() == "word"
+        gate.keep(2 * MB)
+        with gate.host.hold():
+            assert gate.host.restore()  # a worker reports its figures
+            assert gate.host.savings() == {"prefix_cache": 2 * MB}
+
     def test_an_engine_without_savings_has_nothing_to_shed(self) -> None:
         host = self.host("engine:FakeTextToSpeech", "tts")
         assert host.savings() == {}
         with host.hold():
             assert not host.shed("prefix_cache", MB)
             assert not host.restore()
+            host.keep(MB)
 
     def test_facts_are_known_on_every_rung(self) -> None:
         assert self.host("engine:FakeTextToSpeech", "tts").voices() == ("tone", "hum")

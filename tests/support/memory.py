@@ -95,6 +95,8 @@ class FakeResident:
     def shed(self, kind: str, amount: int) -> bool:
         return False
 
+    def keep(self, most: int) -> None: ...
+
     def restore(self) -> bool:
         return False
 
@@ -130,6 +132,8 @@ class ThriftyResident(FakeResident):
         self.context = context * MB
         self.optional = self._all_optional = optional * MB
         self.shed_kinds: list[str] = []
+        self.most = 1 << 60
+        """Bytes that the prefix cache may take."""
         self._full = self.takes
 
     def savings(self) -> dict[str, int]:
@@ -152,6 +156,10 @@ class ThriftyResident(FakeResident):
             self.draft -= amount if kind == "draft" else 0
             self.takes = self.says = dataclasses.replace(self.takes, private=self.takes.private - amount)
         return True
+
+    def keep(self, most: int) -> None:
+        self.most = most
+        self.cached = min(self.cached, most)
 
     def restore(self) -> bool:
         optional = self._all_optional - self.optional + self._all_reordered - self.reordered

@@ -339,3 +339,9 @@ def test_a_kill_waits_for_nobody_and_is_told_once(worker: Worker, caplog: pytest
         worker.link.kill("it is still late")
     assert (signals, waits) == ([signal.SIGKILL], [])
     assert caplog.text.count("is killed") == 1
+
+
+def test_a_worker_is_told_once_how_much_it_may_keep(worker: Worker) -> None:
+    for most in (7, 7, 9):
+        worker.link.keep(most)
+    assert [worker.hears(Kind.KEEP).head for _ in range(2)] == [7, 9]

@@ -15,7 +15,7 @@ from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.governor import OpenGovernor
 from edgeserve.memory.occupancy import Need, Occupancy
-from edgeserve.memory.optional_memory import excess
+from edgeserve.memory.optional_memory import excess, room_for_states
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.units import MB
 
@@ -48,6 +48,23 @@ def asked(
 )
 def test_bytes_that_have_no_room(title: str, amount: Amount, others: tuple[Occupancy, ...], given_up: int) -> None:
     assert asked(400, amount, *others) == given_up, title
+
+
+@each(
+    ("title", "mapped", "private", "process", "room"),
+    [
+        ("below HIGH", 0, 500, 0, 299),
+        ("the process counts", 0, 500, 100, 199),
+        ("mapped weights are no pressure", 400, 500, 0, 299),
+        ("at HIGH there is none", 0, 799, 0, 0),
+        ("so many are too many", 0, 850, 0, -51),
+    ],
+)
+def test_the_room_for_past_conversations(title: str, mapped: int, private: int, process: int, room: int) -> None:
+    limit = Budget(1000, 1000, "fraction_of_total", {"fraction_of_total": 1000}, None, 1000)
+    residents = [Occupancy("llm", "llm", Rung.HOT, Amount(mapped=mapped, private=private))]
+    now = readings(total=0, available=0, anon=private + process + 70)
+    assert room_for_states(residents, now, limit, POLICY, base=process, passing=70) == room, title
 
 
 def test_the_accelerators_own_memory_decides() -> None:

@@ -124,16 +124,43 @@ def test_no_answer_is_stopped_for_what_admitted_ones_take_beyond_their_measure(
 
 @each(
     ("kept", "rest", "stops"),
-    [(60, 850, False), (5, 897, False), (120, 850, False), (140, 890, True), (20, 910, True)],
+    [(60, 850, False), (5, 897, False), (120, 850, False), (140, 890, False), (20, 910, True)],
 )
 def test_no_answer_is_stopped_for_conversations_kept_for_later(kept: int, rest: int, stops: bool) -> None:
-    """An engine at work drops none, and the next answer of any client was stopped for those of all others."""
+    """The next answer of any client was stopped for those of all others."""
     world = World(1250, ThriftyResident("llm", 0, 10), policy=dataclasses.replace(POLICY, max_percent=0.8))
     one: Any = world.heat("llm")
     one.leases, one.cached = 1, kept * MB
     world.probe.base += (rest + kept) * MB - world.probe.read().unreclaimable
     with pytest.raises(MemoryPressure) if stops else contextlib.nullcontext():
         world.governor.check()
+
+
+@each(("private", "budget", "room"), [(300, 1000, 199), (300, 700, 0), (440, 1000, 0), (10, 1000, 779)])
+def test_conversations_of_engines_at_work_never_raise_the_pressure_to_high(
+    private: int, budget: int, room: int
+) -> None:
+    """Conversations of two models, 64 MB each, took the budget to 107%: seven answers of another client ended."""
+    world = World(budget, *(ThriftyResident(job, 0, private) for job in ("llm", "embedding")))
+    residents: list[Any] = [world.heat(one) for one in world.residents]
+    for one in residents:
+        one.leases = 1
+    for turn in range(100):
+        one = residents[turn % 2]
+        world.heat(one.id)
+        one.cached = min(one.cached + 20 * MB, one.most)
+    assert sum(one.cached for one in residents) // MB == room
+    world.governor.check()
+
+
+def test_engines_at_work_give_conversations_back_at_high() -> None:
+    world = World(1000, ThriftyResident("llm", 0, 300), FakeResident("asr", 0, 100))
+    one: Any = world.heat("llm")
+    one.leases, one.cached = 1, 200 * MB
+    world.heat("asr")
+    world.probe.base = 250 * MB
+    world.governor.relieve()
+    assert one.cached == 149 * MB
 
 
 def test_answers_beside_what_clients_send_clean_up_once_a_second() -> None:

@@ -78,6 +78,24 @@ def test_the_cache_never_holds_more_than_its_limit_and_its_size_is_the_sum(
     assert (len(cache), cache.size) == (0, 0)
 
 
+@given(
+    some.lists(some.tuples(some.integers(0, 5), some.integers(1, 40), some.integers(0, 90)), min_size=1, max_size=30)
+)
+def test_the_cache_takes_no_more_memory_than_there_is_room(puts: list[tuple[int, int, int]]) -> None:
+    """Kept conversations took the budget beyond CRITICAL, and the answers of another model ended for them."""
+    cache = PrefixCache(60)
+    for token, size, room in puts:
+        cache.room = room
+        before = cache.held
+        kept = cache.put(state((token, size), size))
+        assert kept == (size <= min(60, room))
+        assert cache.held <= max(before, room)
+        cache.fit()
+        assert cache.held <= room
+    with cache.settled():
+        assert cache.most == 60, "the context goes, and its memory comes back"
+
+
 def long(number: int) -> tuple[int, ...]:
     return (number,) * WORTH_SAVING
 

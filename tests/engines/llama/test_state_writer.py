@@ -188,6 +188,21 @@ def test_the_memory_of_waiting_states_is_counted_once(disk: Disk) -> None:
     until(lambda: cache.held == 60)
 
 
+def test_states_that_wait_for_the_disk_take_the_room_of_others(disk: Disk) -> None:
+    disk.stop()
+    cache = PrefixCache(100, disk=disk.writer())
+    cache.room = 100
+    assert cache.put(state((1,), 60))
+    assert (cache.most, cache.largest) == (100, 100)
+    cache.room = 0
+    cache.fit()
+    assert (cache.size, cache.held) == (0, 60), "the disk is slow"
+    cache.room = 100
+    assert (cache.most, cache.largest) == (40, 40)
+    disk.go()
+    until(lambda: cache.most == 100)
+
+
 @pytest.mark.parametrize("amount", [1, 60, 120])
 def test_memory_that_is_given_back_is_free_and_nothing_is_lost(disk: Disk, amount: int) -> None:
     disk.stop()

@@ -91,3 +91,31 @@ def test_a_prompt_shares_prefixes_of_its_own_salt_only(
         mine.append(tokens)
         if seed == 0:
             list(batch.idle_work())
+
+
+@pytest.mark.parametrize(("room", "kept"), [(10_000, 300), (250, 200), (99, 0), (0, 0)])
+def test_conversations_are_kept_only_where_memory_has_room(room: int, kept: int) -> None:
+    batch, _ = batch_of(size=120, slots=1, limit=300)
+    batch.saved.room = room
+    for seed in range(6):
+        talk(batch, prompt(seed))
+        assert batch.saved.held <= room
+    assert batch.saved.held == kept
+
+
+def test_an_engine_at_work_drops_the_conversations_that_have_no_room_any_more() -> None:
+    batch, _ = batch_of(size=120, slots=1, limit=300)
+    for seed in range(4):
+        talk(batch, prompt(seed))
+    slot, _ = batch.take(prompt(9))
+    batch.saved.room = 150
+    decode(batch, slot)
+    assert batch.saved.held == 100
+
+
+def test_conversations_of_a_context_that_goes_are_kept() -> None:
+    batch, _ = batch_of(size=250, slots=2, limit=300)
+    talk(batch, prompt(1))
+    batch.saved.room = 0
+    batch.save()
+    assert batch.saved.held == 100
