@@ -252,7 +252,7 @@ def test_a_thread_that_rests_takes_the_next_piece_and_ends_when_none_comes() -> 
 
 
 def test_the_event_loop_waits_for_no_thread_to_begin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new thread has its first turn behind all that compute: one body stopped all streams for up to 7.5 s."""
+    """A new thread has its first turn behind all that compute. On a busy box the loop stood still for up to 1 s."""
     bootstrap, may_begin, in_time = threading.Thread._bootstrap, threading.Event(), []  # type: ignore[attr-defined]
 
     def late(thread: threading.Thread) -> None:
