@@ -8,6 +8,7 @@ PROFILES = """\
 | ms of two cores | times | products | threads that wait | sampling | Python | kernel, libc | others, idle | whole |
 |---|---:|---:|---:|---:|---:|---:|---:|---:|
 | SmolLM2, 1 client | 6 | 1,132/1,157 | 167/121 | 27/37 | 48/0 | 51/55 | 17/20 | 721/695 |
+| SmolLM2, 4 clients | 4 | 2,897/2,948 | 134/100 | 54/51 | 60/0 | 57/89 | 32/34 | 1,618/1,611 |
 | SmolLM2, 8 clients | 2 | 6,113/5,994 | 334/282 | 117/131 | 132/0 | 153/158 | 138/76 | 3,494/3,321 |
 | SmolLM2, short prompt | 6 | 225/248 | 4/7 | 3/4 | 5/0 | 3/6 | 10/6 | 125/136 |
 | SmolLM2, prompt unknown | 6 | 2,161/2,141 | 25/16 | 5/6 | 8/0 | 46/31 | 25/25 | 1,135/1,110 |
