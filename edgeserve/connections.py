@@ -14,6 +14,7 @@ from typing import Protocol
 
 from edgeserve.clients import client_of
 from edgeserve.dataclass import dataclass
+from edgeserve.shares import half
 
 log = logging.getLogger("edgeserve.connections")
 
@@ -69,7 +70,7 @@ class Connections:
 
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.limit = limit
-        self.share = max(1, limit // 2)
+        self.share = half(limit)
         self.clock = clock
         self._open: dict[Connection, str] = {}
         self._clients: Counter[str] = Counter()

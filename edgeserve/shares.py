@@ -7,13 +7,18 @@ from collections import Counter
 from edgeserve.clients import Groups
 
 
+def half(limit: int) -> int:
+    """Places that one client may have at most."""
+    return max(1, limit // 2)
+
+
 def has_share(limit: int, held: int, own: int) -> bool:
     """Whether a client has its share of ``limit`` places: half of them, or as many as are left free.
 
     ``held``: places that all hold together, ``own`` of them this client. So two clients never hold all places, unless
     there are only two.
     """
-    return own >= min(max(1, limit // 2), limit - held)
+    return own >= min(half(limit), limit - held)
 
 
 class Shares:

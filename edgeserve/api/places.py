@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from edgeserve.clients import Client
 from edgeserve.errors import Busy
-from edgeserve.shares import has_share
+from edgeserve.shares import half, has_share
 from edgeserve.units import MB
 
 SILENT_SECONDS = 60.0
@@ -93,7 +93,7 @@ class Places:
         count, own = len(self._open), taken[client]
         if not has_share(self._limit, count, own):
             return
-        if count < self._limit or own >= max(1, self._limit // 2):
+        if count < self._limit or own >= half(self._limit):
             raise self._full(f"{own} {self._words} of yours", " for one client now")
         latest = self.clock() - SILENT_SECONDS
         silent = [one for one in self._open if one.last_used <= latest and taken[one.client] > own + 1]
