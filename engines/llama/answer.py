@@ -68,9 +68,9 @@ class Progress:
 
 
 def held(slot: Slot, events: Sequence[ChatEvent]) -> Iterator[ChatEvent]:
-    """Events that come while tokens of the slot are pending. The batch decodes none of them before the last is taken.
+    """Events behind any of which a slow reader pauses the answer. Meanwhile its room is there for other answers.
 
-    A slow reader pauses the answer behind an event, and later steps would overwrite the logits of its slot.
+    The batch decodes no pending token before the last event is taken: later steps would overwrite the logits.
     """
     slot.held = True
     yield from events
@@ -148,10 +148,10 @@ def answer(
         events, taken, over = _take(wording, picks, limit, context.size - slot.cells + len(slot.draft))
         # All of this before the first event: a slow reader pauses the answer there, and other answers continue.
         batch.settle(slot, taken[: len(picks.found)][:-1])
-        yield from (*read, *_merged(events))
+        yield from held(slot, (*read, *_merged(events)))
         if not over:
             _go_on(batch, slot, picks, taken, drafter)
-    yield from wording.finish(prompt, batch.numbers.of(slot))
+    yield from held(slot, tuple(wording.finish(prompt, batch.numbers.of(slot))))
 
 
 def _stepped(slot: Slot, progress: Progress) -> Iterator[ChatEvent | None]:

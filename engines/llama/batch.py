@@ -157,7 +157,8 @@ class Batch:
             for slot in self._slots:
                 self.swapper.empty(slot)
             raise
-        self.starved = not shares and not jobs and any(slot.preempted for slot in self._slots)
+        starved = not shares and not jobs and any(slot.preempted and not slot.held for slot in self._slots)
+        self.starved = starved and not self.swapper.let_go()
         self._advance(shares)
 
     def _do_jobs(self, jobs: Sequence[Slot]) -> bool:
@@ -257,14 +258,17 @@ class Batch:
         """Ask less of the next call than ``shares``, by the first of these that is possible:
 
         1. Leave its drafts out.
-        2. Let an answer wait for one that is full: it ends, and then its cells are free. ``gives_way`` chooses it.
-        3. Preempt an answer: it starts over when another has ended. An answer that shares the context with nobody, not
+        2. Preempt an answer that waits for its reader.
+        3. Let an answer wait for one that is full: it ends, and then its cells are free. ``gives_way`` chooses it.
+        4. Preempt an answer: it starts over when another has ended. An answer that shares the context with nobody, not
            even with a job that waits, is never preempted.
-        4. Mark the youngest answer as full, so that it ends.
+        5. Mark the youngest answer as full, so that it ends.
         """
         if any(share.draft for share in shares):
             for share in shares:
                 share.slot.guess = None
+            return
+        if self.swapper.let_go():
             return
         working = [slot for slot in self._slots if slot.busy and not slot.full and not slot.preempted]
         movable = [slot for slot in working if not slot.opaque]

@@ -187,14 +187,16 @@ def _taken(slots: Iterable[Slot]) -> int:
 
 def _may_leave(slot: Slot) -> bool:
     """Whether an answer can start over later."""
-    return not (slot.preempted or slot.opaque or slot.full)
+    return not (slot.preempted or slot.opaque or (slot.full and not slot.held))
 
 
 def gives_way(answers: Sequence[Slot]) -> Slot:
     """The answer that waits while the context has no room for all: the youngest, so that the oldest ends some time.
 
-    Where the client with the most cells has several answers, the youngest of these: its long ones stop nobody else's.
+    One that waits for its reader goes first. Where the client with the most cells has several answers, the youngest of
+    these: its long ones stop nobody else's.
     """
+    answers = [one for one in answers if one.held] or answers
     cells, count = Counter[str](), Counter[str]()
     for slot in answers:
         cells[client_of(slot.salt)] += slot.cells

@@ -36,7 +36,7 @@ class Slot:
     opaque     its cells hold pictures or texts to embed, so it has no prefix to share
     full       the context has no room for its next token
     preempted  it continues, or starts over, when another answer has ended
-    held       its answer waits for its reader before tokens are decoded
+    held       its answer waits for its reader: no pending token is decoded, and others may take its cells
     ahead      nobody waits for its prompt, which is read in short pieces
     """
 

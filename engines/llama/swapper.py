@@ -164,6 +164,15 @@ class Swapper:
         self.look_again()
         slot.pending, slot.preempted = again, True
 
+    def let_go(self) -> bool:
+        """Preempt the longest answer that waits for its reader, so that the others go on. False without one."""
+        paused = [slot for slot in self._slots if slot.held and slot.cells and not slot.opaque]
+        if paused:
+            for one in self._slots:
+                one.preempted = False
+            self.preempt(max(paused, key=_cells))
+        return bool(paused)
+
     def look_again(self) -> None:
         """Let jobs that wait look for room again."""
         for one in self._slots:

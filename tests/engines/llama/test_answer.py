@@ -235,3 +235,23 @@ def test_the_tokens_of_one_call_are_one_event() -> None:
     (events,) = drive(batch, [run])
     assert text_of(events) == plain[0]
     assert sum(isinstance(event, TokenEvent) for event in events) < 40
+
+
+def test_an_answer_is_held_behind_each_of_its_events_until_the_reader_takes_the_next() -> None:
+    """Meanwhile another one has its room."""
+    batch, _ = spelling_batch(60, 2, None)
+    requests = [spell(batch, [1] * 25, ChatRequest(), DiceSampler(seed, 0.0), 30, threading.Event()) for seed in (1, 2)]
+    unread, other = requests
+    while (event := next(unread)) is None or isinstance(event, PromptEvent):
+        batch.step()
+    assert batch.slots[0].held
+    steps = 0
+    for event in other:
+        if event is None:
+            batch.step()
+            steps += 1
+            assert steps < 200, "the other answer stands still"
+    assert isinstance(event, FinishEvent)
+    (rest,) = drive(batch, [unread])
+    assert isinstance(rest[-1], FinishEvent)
+    assert (event.completion_tokens, rest[-1].completion_tokens) == (30, 30)

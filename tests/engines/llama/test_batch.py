@@ -1048,3 +1048,51 @@ def test_a_prompt_is_held_for_its_reader_also_when_it_starts_over() -> None:
     held.held = False
     batch.step()
     assert held.output is not None
+
+
+@each(
+    ("age", "waits"),
+    [(age, waits) for age in ("older", "younger") for waits in ("pauses first", "is preempted first", "is full")],
+)
+def test_a_reader_that_takes_nothing_keeps_no_answer_of_another_waiting(age: str, waits: str) -> None:
+    """It kept its cells for the ten seconds after which it is cut, and a younger answer stood still."""
+    batch, context = batch_of(size=130, slots=2, limit=0)
+    prompts = {False: prompt(1, 60), True: prompt(2, 60)}
+    taken = [batch.take(prompts[number == 0], "ab"[number] + "/1")[0] for number in range(2)]
+    unread, other = taken if age == "older" else reversed(taken)
+    unread.used, other.used = (1, 2) if age == "older" else (2, 1)
+    batch.step()
+    said = 0
+    while waits == "is preempted first" and not other.preempted and not unread.preempted:
+        batch.push(unread, said)
+        said += 1
+        decode(batch, unread)
+    unread.full, unread.held = waits == "is full", True
+    before = [*unread.tokens, *unread.pending]
+    for number in range(40):
+        batch.push(other, number)
+        for _ in range(3):
+            batch.step()
+        assert other.output is not None, number
+    assert not batch.starved
+    assert not other.full
+    unread.held = False
+    batch.push(unread, 7)
+    batch.give_back(other)
+    decode(batch, unread)
+    assert context.held[unread.sequence] == [*before, 7], "it has lost nothing"
+    assert not unread.full
+
+
+def test_a_text_takes_the_room_of_an_answer_that_waits_for_its_reader() -> None:
+    batch, _ = batch_of(size=600, slots=3, limit=0)
+    unread, _ = batch.take(prompt(1, 300), "a/1")
+    other, _ = batch.take(prompt(2, 250), "b/1")
+    decode(batch, unread)
+    decode(batch, other)
+    unread.held = True
+    text = batch.take_empty(salt="c/1")
+    reads(batch, text, 200)
+    batch.step()
+    assert (text.job, text.error, text.cells) == (None, None, 200)
+    assert not other.preempted
