@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -12,9 +13,17 @@ from edgeserve.cluster.question import Question
 from edgeserve.cluster.reader import SECONDS, make_client
 from edgeserve.cluster.scale import burden
 from edgeserve.cluster.snapshot import read_node
+from edgeserve.config import ServerSettings
 from edgeserve.errors import EdgeserveError
+from edgeserve.settings import ENV_PREFIX
 
 REPORTS = ("/memory/stats", "/memory/models")
+CONNECTIONS = 4 * ServerSettings().max_connections
+"""Connections of a node. Half of them may come from one address, and all clients of the door come from its own.
+
+The door has ``max_connections``, and one to a node for each. On the head, the requests of the replica come from the
+same address: without a place for these, Ray would end the node.
+"""
 
 
 class NodeReplica:
@@ -25,8 +34,7 @@ class NodeReplica:
     """
 
     def __init__(self, key: str = "", command: Sequence[str] = ()) -> None:
-        environ = {"EDGESERVE_API_KEY": key} if key else {}
-        self._child = Child(tuple(command) or serve_command(), environ)
+        self._child = Child(tuple(command) or serve_command(), _environ(key))
         self._client = make_client(key)
 
     async def record_routing_stats(self) -> dict[str, Any]:
@@ -63,3 +71,10 @@ class NodeReplica:
         """Ray calls this when the replica ends in peace. A replica that is killed takes its child along by the pipe."""
         if child := getattr(self, "_child", None):
             child.stop()
+
+
+def _environ(key: str) -> dict[str, str]:
+    """Variables for the server, beside those in which Ray was started."""
+    environ = {f"{ENV_PREFIX}API_KEY": key} if key else {}
+    name = f"{ENV_PREFIX}MAX_CONNECTIONS"
+    return environ if os.environ.get(name) else {**environ, name: str(CONNECTIONS)}
