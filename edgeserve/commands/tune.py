@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from edgeserve.commands import Call
 from edgeserve.errors import StoreError
@@ -18,6 +20,8 @@ def tune(call: Call) -> int:
     """Print the figures of each form, and keep the best. Returns 1 when other programs disturbed the measurement."""
     store = call.store(call.config())
     model = store.find(call.args.name)
+    path = tuned.path_of(store.root, model.name)
+    check_folder(path)
     print(f"[INFO] measuring {model.name}; close other programs for true figures", file=sys.stderr, flush=True)
     found = tuning.measure(model, shown=lambda form: print(f"[INFO] {line(form)}", file=sys.stderr, flush=True))
     if found is None:
@@ -30,13 +34,19 @@ def tune(call: Call) -> int:
             file=sys.stderr,
         )
         return 1
-    path = tuned.path_of(store.root, model.name)
     try:
         tuned.keep(path, found)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}; the figures are not kept") from error
     print(f"Kept in {path}. A running server uses it from the model's next way up.")
     return 0
+
+
+def check_folder(path: Path) -> None:
+    """Raises StoreError before minutes of work where no file of this path can be written."""
+    found = next(one for one in path.parents if one.exists())
+    if not (found.is_dir() and os.access(found, os.W_OK)):
+        raise StoreError(f"{found} cannot be written, so the figures would not be kept; nothing was measured")
 
 
 def line(form: Form) -> str:

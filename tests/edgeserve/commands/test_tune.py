@@ -54,10 +54,23 @@ def test_a_disturbed_measurement_is_kept_by_force_only(
     assert (tmp_path / "tuned" / "m.json").is_file()
 
 
+def test_where_no_record_can_be_written_nothing_is_measured(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It took minutes, and then said so."""
+    monkeypatch.setattr(tuning, "measure", lambda *_, **named: pytest.fail("measured"))
+    (tmp_path / "tuned").write_text("a file where the folder should be")
+    assert run("tune", str(tmp_path / "m.gguf"), environ=environ) == 1
+    assert "nothing was measured" in told(capsys)[-1]
+
+
 def test_a_record_that_cannot_be_written_is_an_error(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def full(path: Path, found: Tuned) -> None:
+        raise OSError(28, "No space left on device")
+
     measuring(monkeypatch, others=0.0)
-    (tmp_path / "tuned").write_text("a file where the folder should be")
+    monkeypatch.setattr(tuned, "keep", full)
     assert run("tune", str(tmp_path / "m.gguf"), environ=environ) == 1
     assert "not kept" in told(capsys)[-1]
