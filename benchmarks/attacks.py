@@ -1,9 +1,10 @@
 """Clients that mean harm, each of a kind that once hurt others: what they send, and how the server answered.
 
-    python -m benchmarks.attacks PORT SECONDS
+    python -m benchmarks.attacks PORT SECONDS [TOKEN]
 
 One round of each kind after the other's, all kinds beside each other, on loopback and bounded in time. Prints how often
 each kind got which answer, as JSON. "cut" means that the server closed the connection, "left" that the attacker did.
+``TOKEN``: the key of all of them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from benchmarks.streams import head_of
 
 PAUSE = 1.0
 """Seconds between two rounds of a kind."""
@@ -45,6 +48,7 @@ TALK = [{"role": "user", "content": "Say something."}]
 class Attackers:
     port: int
     until: float
+    token: str = ""
     answers: dict[str, Counter[str]] = field(default_factory=dict)
     random: random.Random = field(default_factory=lambda: random.Random(7))
 
@@ -101,7 +105,7 @@ class Attackers:
     async def slow_reader(self) -> str:
         """Keeps its place at the voice and reads nothing."""
         async with self.connected() as (_, writer):
-            writer.write(request("/v1/audio/speech", {"input": "All of this is for nobody. " * 500}))
+            writer.write(self.request("/v1/audio/speech", {"input": "All of this is for nobody. " * 500}))
             await writer.drain()
             await asyncio.sleep(15)
         return "left"
@@ -109,7 +113,7 @@ class Attackers:
     async def goes(self) -> str:
         for _ in range(20):
             async with self.connected() as (_, writer):
-                writer.write(request(CHAT, {"messages": [{"role": "user", "content": "word " * 1000}]}))
+                writer.write(self.request(CHAT, {"messages": [{"role": "user", "content": "word " * 1000}]}))
                 await writer.drain()
         return "left"
 
@@ -121,7 +125,7 @@ class Attackers:
         return await self.post(CHAT, body)
 
     async def stalled_upload(self) -> str:
-        head = b"POST /v1/transcribe/file HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30000000\r\n"
+        head = self.head("POST /v1/transcribe/file") + b"Content-Length: 30000000\r\n"
         async with self.connected() as (reader, writer):
             writer.write(head + b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\nContent-Disposition: ")
             writer.write(b'form-data; name="audio"; filename="a"\r\n\r\n' + bytes(1 << 20))
@@ -139,10 +143,8 @@ class Attackers:
 
     async def smuggled(self) -> str:
         async with self.connected() as (reader, writer):
-            head = (
-                b"POST /v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
-            )
-            writer.write(head + b"0\r\n\r\nGET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            both = b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+            writer.write(self.head("POST /v1/chat") + both + b"0\r\n\r\n" + self.head("GET /v1/models") + b"\r\n")
             return await status(reader)
 
     async def foreign(self) -> str:
@@ -157,11 +159,11 @@ class Attackers:
     async def socket_flood(self) -> str:
         """Sound without end, and pings whose pongs are never read."""
         key = "dGhlIHNhbXBsZSBub25jZQ=="
-        head = "GET /v1/transcribe/live HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        head = self.head("GET /v1/transcribe/live") + b"Upgrade: websocket\r\nConnection: Upgrade\r\n"
         ping = b"\x89\xfd" + bytes(4) + bytes(125)
         sound = b"\x82\xfe" + struct.pack(">H", 64_000) + bytes(4) + bytes(64_000)
         async with self.connected() as (_, writer):
-            writer.write(f"{head}Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode())
+            writer.write(head + f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode())
             for _ in range(200):
                 writer.write(sound + ping * 100)
                 await asyncio.wait_for(writer.drain(), 10)
@@ -181,8 +183,17 @@ class Attackers:
 
     async def post(self, path: str, body: Any, headers: bytes = b"", kind: str = "application/json") -> str:
         async with self.connected() as (reader, writer):
-            writer.write(request(path, body, headers, kind))
+            writer.write(self.request(path, body, headers, kind))
             return await status(reader)
+
+    def head(self, line: str) -> bytes:
+        """The first lines of a request, such as "POST /v1/chat"."""
+        return f"{line} HTTP/1.1\r\nHost: localhost\r\n{head_of(self.token)}".encode()
+
+    def request(self, path: str, body: Any, headers: bytes = b"", kind: str = "application/json") -> bytes:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        about = f"Content-Type: {kind}\r\nContent-Length: {len(data)}\r\n"
+        return self.head(f"POST {path}") + about.encode() + headers + b"\r\n" + data
 
     async def form(self, path: str, fields: Mapping[str, str], file: bytes, name: str = "file") -> str:
         parts = [
@@ -191,12 +202,6 @@ class Attackers:
         head = f'--x\r\nContent-Disposition: form-data; name="{name}"; filename="f"\r\n\r\n'
         body = "".join(parts).encode() + head.encode() + file + b"\r\n--x--\r\n"
         return await self.post(path, body, kind="multipart/form-data; boundary=x")
-
-
-def request(path: str, body: Any, headers: bytes = b"", kind: str = "application/json") -> bytes:
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n"
-    return head.encode() + headers + b"\r\n" + data
 
 
 async def status(reader: asyncio.StreamReader) -> str:
@@ -248,8 +253,8 @@ def jpeg_scans() -> bytes:
 
 def main() -> int:
     os.nice(19)  # attackers come from elsewhere: what they cost themselves should cost the guests nothing
-    port, seconds = int(sys.argv[1]), float(sys.argv[2])
-    attackers = Attackers(port, time.monotonic() + seconds)
+    port, seconds, token = int(sys.argv[1]), float(sys.argv[2]), "".join(sys.argv[3:])
+    attackers = Attackers(port, time.monotonic() + seconds, token)
     print(json.dumps(asyncio.run(attackers.run())))
     return 0
 

@@ -7,6 +7,7 @@ libraries do.
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import json
 import time
@@ -44,31 +45,36 @@ class Seen:
 
 @dataclass
 class Guests:
-    """``sound``: a WAV file to transcribe; ``voice``: float32 samples at 16 kHz to say live."""
+    """``sound``: a WAV file to transcribe; ``voice``: float32 samples at 16 kHz to say live.
+
+    ``tokens``: a key of each guest. Without, all of them and every other program of the machine are one client.
+    """
 
     port: int
     sound: bytes
     voice: Any
+    tokens: Sequence[str] = ()
 
     async def stay(self, seconds: float) -> Seen:
         """All of them for so long; answers under way then are read to their end."""
         seen, until = Seen(), time.perf_counter() + seconds
         asks = {"chat": self.chat, "speech": self.speech, "transcription": self.transcription, "live": self.live}
+        kinds = [(kind, number) for kind, count in KINDS.items() for number in range(count)]
+        tokens = self.tokens or [""] * len(kinds)
         guests = [
-            self._again(kind, number, asks[kind], seen, until)
-            for kind, count in KINDS.items()
-            for number in range(count)
+            self._again(kind, f"guest {number}", functools.partial(asks[kind], token), seen, until)
+            for (kind, number), token in zip(kinds, tokens, strict=True)
         ]
         await asyncio.gather(*guests)
         return seen
 
-    async def _again(self, kind: str, number: int, ask: Any, seen: Seen, until: float) -> None:
+    async def _again(self, kind: str, name: str, ask: Any, seen: Seen, until: float) -> None:
         for turn in itertools.count():
             if time.perf_counter() >= until:
                 return
             try:
                 async with asyncio.timeout(PATIENCE):
-                    await ask(f"guest {number}, question {turn}", seen)
+                    await ask(f"{name}, question {turn}", seen)
                 await asyncio.sleep(PAUSES[kind])
             except Refused as refused:
                 seen.refused[kind] += 1
@@ -76,44 +82,44 @@ class Guests:
             except (OSError, RuntimeError, TimeoutError, EOFError) as error:
                 seen.errors.append(f"{kind}: {type(error).__name__} {error}"[:300])
 
-    async def chat(self, question: str, seen: Seen) -> None:
+    async def chat(self, token: str, question: str, seen: Seen) -> None:
         body = {
             "messages": [{"role": "user", "content": f"{question}: tell me a story."}],
             "max_tokens": 64,
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        sent, reads = await self._stream("/v1/chat/completions", "application/json", json.dumps(body).encode())
+        sent, reads = await self._stream(token, "/v1/chat/completions", "application/json", json.dumps(body).encode())
         seen.note("chat", sent, streams.understood(sent, reads).times)
 
-    async def speech(self, question: str, seen: Seen) -> None:
+    async def speech(self, token: str, question: str, seen: Seen) -> None:
         body = {"input": f"{question}. {TEXT * 3}", "response_format": "pcm"}
-        sent, reads = await self._stream("/v1/audio/speech", "application/json", json.dumps(body).encode())
+        sent, reads = await self._stream(token, "/v1/audio/speech", "application/json", json.dumps(body).encode())
         whole(reads)
         seen.note("speech", sent, [at for at, _ in reads])
 
-    async def transcription(self, question: str, seen: Seen) -> None:
+    async def transcription(self, token: str, question: str, seen: Seen) -> None:
         part = '--x\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n'
         head = part % ("model", "") + "asr\r\n" + part % ("stream", "") + "true\r\n" + part % ("file", '; filename="a"')
         body = head.encode() + self.sound + b"\r\n--x--\r\n"
-        sent, reads = await self._stream("/v1/audio/transcriptions", "multipart/form-data; boundary=x", body)
+        sent, reads = await self._stream(token, "/v1/audio/transcriptions", "multipart/form-data; boundary=x", body)
         if "transcript.text.done" not in whole(reads).decode():
             raise RuntimeError(f"the transcript is not whole: {reads[-1][1][-200:]!r}")
         seen.note("transcription", sent, [at for at, _ in reads])
 
-    async def live(self, question: str, seen: Seen) -> None:
-        heard = await live.talk(f"http://127.0.0.1:{self.port}", self.voice)
+    async def live(self, token: str, question: str, seen: Seen) -> None:
+        heard = await live.talk(f"http://127.0.0.1:{self.port}", self.voice, token)
         seen.answers["live"] += 1
         seen.times["live", "first"].append(heard.first)
         seen.times["live", "whole"].append(heard.final)
 
-    async def _stream(self, path: str, kind: str, body: bytes) -> tuple[float, list[tuple[float, bytes]]]:
+    async def _stream(self, token: str, path: str, kind: str, body: bytes) -> tuple[float, list[tuple[float, bytes]]]:
         """When it was sent, and the reads with their times, the head in the first of them."""
         head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nConnection: close\r\n"
         sent, reads = time.perf_counter(), list[tuple[float, bytes]]()
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
-            writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            writer.write(f"{head}{streams.head_of(token)}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             while part := await reader.read(streams.READ):
                 reads.append((time.perf_counter(), part))
         finally:

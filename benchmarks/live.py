@@ -25,6 +25,7 @@ from typing import Any
 import psutil
 from benchmarks import device, report
 from benchmarks.process import ServerProcess
+from benchmarks.streams import authorization
 
 SENTENCES = (
     "The quick brown fox jumps over the lazy dog.",
@@ -56,14 +57,17 @@ class Run:
     """Seconds of the server's processor time for a second of speech."""
 
 
-async def talk(url: str, samples: Any) -> Heard:
-    """Say float32 samples (16 kHz) in real time, then silence until the text is final. Raises RuntimeError for a word
-    that was taken back, TimeoutError where no final text comes."""
+async def talk(url: str, samples: Any, token: str = "") -> Heard:
+    """Say float32 samples (16 kHz) in real time, then silence until the text is final. ``token``: the client's key.
+
+    Raises RuntimeError for a word that was taken back, TimeoutError where no final text comes.
+    """
     from websockets.asyncio.client import connect
 
     ends = next(at for at in range(len(samples), 0, -1) if abs(samples[at - 1]) > LOUD) / RATE
     data = samples.astype("<f4").tobytes()
-    async with connect(f"{url.replace('http', 'ws', 1)}/v1/transcribe/live") as socket, asyncio.timeout(PATIENCE):
+    address = f"{url.replace('http', 'ws', 1)}/v1/transcribe/live"
+    async with connect(address, additional_headers=authorization(token)) as socket, asyncio.timeout(PATIENCE):
         await socket.recv()
         started = time.perf_counter()
         sender = asyncio.create_task(_send(socket, data, started))
@@ -89,20 +93,21 @@ async def _send(socket: Any, data: bytes, started: float) -> None:
         await asyncio.sleep(started + count * PIECE / RATE - time.perf_counter())
 
 
-def recorded(server: ServerProcess, text: str) -> bytes:
-    """A WAV file, said by the server's voice."""
+def recorded(server: ServerProcess, text: str, token: str = "") -> bytes:
+    """A WAV file, said by the server's voice. ``token``: a key."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
     body = json.dumps({"text": text, "keep_alive": 0})
     with contextlib.closing(connection):
-        connection.request("POST", "/v1/tts/synthesize", body, {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json", **authorization(token)}
+        connection.request("POST", "/v1/tts/synthesize", body, headers)
         return connection.getresponse().read()
 
 
-def spoken(server: ServerProcess, text: str) -> Any:
-    """float32 samples at 16 kHz, said by the server's voice."""
+def spoken(server: ServerProcess, text: str, token: str = "") -> Any:
+    """float32 samples at 16 kHz, said by the server's voice. ``token``: a key."""
     import numpy
 
-    with wave.open(io.BytesIO(recorded(server, text))) as file:
+    with wave.open(io.BytesIO(recorded(server, text, token))) as file:
         samples = numpy.frombuffer(file.readframes(file.getnframes()), "<i2") / 32768
         count = len(samples) * RATE // file.getframerate()
     # Resampled exactly, by cutting its spectrum.

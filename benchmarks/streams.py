@@ -40,6 +40,16 @@ class Answer:
         return [later - earlier for earlier, later in itertools.pairwise(self.times)]
 
 
+def authorization(token: str) -> dict[str, str]:
+    """The header of a request with this key; none without a key."""
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def head_of(token: str) -> str:
+    """The same as a line of a request's head."""
+    return "".join(f"{name}: {value}\r\n" for name, value in authorization(token).items())
+
+
 @dataclass(slots=True, eq=False)
 class Stream:
     """One request on a connection of its own. ``flowing`` is set when ``enough`` reads brought something."""
