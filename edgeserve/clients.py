@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import ipaddress
+from enum import Enum
 
 from edgeserve.dataclass import dataclass
 
@@ -12,9 +13,18 @@ LOOPBACK = "loopback"
 """One client for all loopback addresses: any local program may use any of them."""
 NETWORK = 64
 """Bits of an IPv6 network that counts as one client (RFC 6177)."""
+SITE = 48
+"""Bits of the largest IPv6 network that one home or office gets (RFC 6177): 65,536 such networks."""
 
 Groups = tuple[tuple[str, ...], ...]
 """The groups of one client, the widest first. The last group is the client itself."""
+
+
+class Idle(Enum):
+    """The group of a client that has nothing under way, by its index in ``Groups``."""
+
+    CLIENT = -1
+    KEY = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +41,11 @@ class Client:
 
     @property
     def groups(self) -> Groups:
-        """All clients with the same key; among them, those of the same network.
+        """All clients with the same key, without keys of the same site; among them, those of the same network.
 
         The network counts beside the key, since a whole household may use one key.
         """
-        return (self.key,), self.group
+        return (self.key or _site(self.group[1]),), self.group
 
     @property
     def group(self) -> tuple[str, str]:
@@ -62,3 +72,11 @@ def client_of(peer: str) -> str:
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)
     return str(ipaddress.ip_network((address, NETWORK), strict=False))
+
+
+@functools.lru_cache(1024)
+def _site(client: str) -> str:
+    """The site of an IPv6 network as ``client_of`` writes it; any other client is a site of its own."""
+    if ":" not in client:
+        return client
+    return str(ipaddress.ip_network(client).supernet(new_prefix=SITE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from edgeserve.clients import Groups
 
@@ -12,21 +13,14 @@ def half(limit: int) -> int:
     return max(1, limit // 2)
 
 
-def has_share(limit: int, held: int, own: int) -> bool:
-    """Whether a client has its share of ``limit`` places: half of them, or as many as are left free.
-
-    ``held``: places that all hold together, ``own`` of them this client. So two clients never hold all places, unless
-    there are only two.
-    """
-    return own >= min(half(limit), limit - held)
-
-
 class Shares:
-    """The number of places that each client holds. Not for several threads at once."""
+    """The number of places that each client holds, at first those of ``held``. Not for several threads at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: Iterable[Groups] = ()) -> None:
         self._held: Counter[tuple[str, ...]] = Counter()
         self._clients: Counter[Groups] = Counter()
+        for groups in held:
+            self.add(groups)
 
     def __len__(self) -> int:
         """Places that all clients hold together."""
@@ -45,6 +39,10 @@ class Shares:
         """Places that the client holds."""
         return self._clients[groups]
 
+    def held_by_key(self, groups: Groups) -> int:
+        """Places that all clients with the same key hold, without keys those of the same site."""
+        return self._held[groups[0]]
+
     def greedier(self, groups: Groups) -> list[Groups]:
         """Clients that hold more places than ``groups`` would with one more; the greediest first.
 
@@ -59,3 +57,16 @@ class Shares:
             if theirs != own:
                 return self._held[theirs] > self._held[own] + 1
         return False
+
+
+def has_share(limit: int, shares: Shares, groups: Groups) -> bool:
+    """Whether a client has its share of ``limit`` places, of which ``shares`` are held.
+
+    1. It holds half of them, or as many as are left free.
+    2. The last quarter is left, and it holds one: these are for clients that have none.
+    3. The last eighth is left, at least the last place, and its key holds one. So no key has all places.
+    """
+    free, own = limit - len(shares), shares.held(groups)
+    if own >= min(half(limit), free) or (own and free <= limit // 4):
+        return True
+    return free <= max(1, limit // 8) and shares.held_by_key(groups) > 0

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from starlette.types import Message, Receive
 
-from edgeserve.clients import NOBODY, Client
+from edgeserve.clients import NOBODY, Client, Groups
 from edgeserve.errors import Busy, RequestTimeout, TooLarge
 from edgeserve.memory.traffic import Traffic
 from edgeserve.units import MB
@@ -21,6 +21,8 @@ LARGEST_AT_ONCE = 4
 """Bodies of the largest size that may be in memory together."""
 SHARE = LARGEST_AT_ONCE // 2
 """Bodies of the largest size that one client may hold. A complete body stays as long as its request runs."""
+KEY_SHARE = 3
+"""Bodies of the largest size that all clients with one key may hold."""
 SMALL = 64 << 10
 SMALL_SHARE = 1 / 512
 """Bytes of each body that count towards no common limit: ``SMALL``, or this share of the largest body if that is less.
@@ -36,8 +38,8 @@ SLOWEST = 1024
 class Body:
     """The body of one request, and the bytes that the server fetches for the request."""
 
-    def __init__(self, bodies: Bodies, client: tuple[str, str]) -> None:
-        self.client = client
+    def __init__(self, bodies: Bodies, groups: Groups) -> None:
+        self.groups = groups
         self.size = self.arrived = self.parsed = 0
         self.whole = self.cut = False
         self._bodies = bodies
@@ -129,7 +131,7 @@ class Bodies:
 
     def open(self, client: Client = NOBODY) -> Body:
         """A new body of a client."""
-        body = Body(self, client.group)
+        body = Body(self, client.groups)
         self._open.add(body)
         return body
 
@@ -163,19 +165,23 @@ class Bodies:
         """The body to refuse; None where there is room.
 
         1. Where the asking client holds more than its share, the slowest body of that client.
-        2. Where all clients together hold too much, the slowest body of the client that holds most.
+        2. Where its key holds more than that may, the slowest body of the client of the key that holds most.
+        3. Where all together hold too much, the slowest body of the client that holds most, of the key that does.
 
         Only bodies that still arrive can be refused, and only those that count.
         """
-        held: Counter[tuple[str, str]] = Counter()
+        held: Counter[tuple[str, ...]] = Counter()
         for one in self._open:
-            held[one.client] += one.shared
+            held.update(dict.fromkeys(one.groups, one.shared))
         coming = [one for one in self._open if one is asking or (one.shared and not one.whole)]
-        if held[asking.client] > SHARE * self.limit:
-            coming = [one for one in coming if one.client == asking.client]
-        elif held.total() <= LARGEST_AT_ONCE * self.limit:
+        key, client = asking.groups
+        if held[client] > SHARE * self.limit:
+            coming = [one for one in coming if client in one.groups]
+        elif held[key] > KEY_SHARE * self.limit:
+            coming = [one for one in coming if key in one.groups]
+        elif sum(one.shared for one in self._open) <= LARGEST_AT_ONCE * self.limit:
             return None
-        return min(coming, key=lambda one: (-held[one.client], one.rate()))
+        return min(coming, key=lambda one: (*(-held[group] for group in one.groups), one.rate()))
 
     def short(self) -> Busy:
         most, own = (count * self.limit / MB for count in (LARGEST_AT_ONCE, SHARE))

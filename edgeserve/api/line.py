@@ -101,7 +101,7 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
         call = await parse(request)
         pool.prefetches.expect_model(call.model)
         lease = await pool.lease(call.model, call.keep_alive, call.begun)
-        kept = Kept(pool.deliveries, client_of(request.scope).group)
+        kept = Kept(pool.deliveries, client_of(request.scope))
         try:
             async with watching(request.receive, lease.release):  # which cancels its work
                 events = lease.run_all(call.requests, apart=call.apart)

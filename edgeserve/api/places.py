@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 
-from edgeserve.clients import Client
+from edgeserve.clients import Client, Groups
 from edgeserve.errors import Busy
-from edgeserve.shares import half, has_share
+from edgeserve.shares import Shares, half, has_share
 from edgeserve.units import MB
 
 SILENT_SECONDS = 60.0
@@ -23,7 +22,7 @@ class Place:
     """The place of one session."""
 
     def __init__(self, places: Places, client: Client) -> None:
-        self.client = client.group
+        self.client, self.groups = client.group, client.groups
         self.lost = asyncio.Event()
         """Whether the session must end, since its place has been given away."""
         self.sound = 0
@@ -69,7 +68,7 @@ class Places:
     @contextlib.contextmanager
     def one(self, client: Client) -> Iterator[Place]:
         """A place for the time of a session. Raises Busy."""
-        self._make_room(client.group)
+        self._make_room(client.groups)
         place = Place(self, client)
         self._open.append(place)
         try:
@@ -87,19 +86,18 @@ class Places:
             text += f" limit is {share / MB:.0f} MB; this was not taken in: commit or clear what waits, or send slower"
             raise Busy(text, retry_after=2)
 
-    def _make_room(self, client: tuple[str, str]) -> None:
+    def _make_room(self, groups: Groups) -> None:
         """Take the place of a silent session of the client with the most, where all are taken. Raises Busy."""
-        taken = Counter(one.client for one in self._open)
-        count, own = len(self._open), taken[client]
-        if not has_share(self._limit, count, own):
+        shares = Shares(one.groups for one in self._open)
+        if not has_share(self._limit, shares, groups):
             return
-        if count < self._limit or own >= half(self._limit):
-            raise self._full(f"{own} {self._words} of yours", " for one client now")
-        latest = self.clock() - SILENT_SECONDS
-        silent = [one for one in self._open if one.last_used <= latest and taken[one.client] > own + 1]
+        if len(shares) < self._limit or shares.held(groups) >= half(self._limit):
+            raise self._full(f"{shares.held_by_key(groups)} {self._words} of yours", " for one client now")
+        greedier, latest = shares.greedier(groups), self.clock() - SILENT_SECONDS
+        silent = [one for one in self._open if one.last_used <= latest and one.groups in greedier]
         if not silent:
-            raise self._full(f"{count} {self._words}", "")
-        victim = min(silent, key=lambda one: (-taken[one.client], one.last_used))
+            raise self._full(f"{len(shares)} {self._words}", "")
+        victim = min(silent, key=lambda one: (greedier.index(one.groups), one.last_used))
         self._open.remove(victim)
         victim.lost.set()
 

@@ -80,10 +80,9 @@ class SoundFilesApart:
     def _take(self, groups: Groups) -> None:
         """Count an encoder of the client. Raises Busy."""
         with self._lock:
-            all_, own = len(self._encoders), self._encoders.held(groups)
-            if has_share(self._most, all_, own):
-                whose = "" if all_ >= self._most else " of yours"
-                count = own if whose else all_
+            if has_share(self._most, self._encoders, groups):
+                whose = "" if len(self._encoders) >= self._most else " of yours"
+                count = self._encoders.held_by_key(groups) if whose else len(self._encoders)
                 text = f"{count} answers{whose} are encoded now, which is the limit; ask for wav, or try again"
                 raise Busy(text, retry_after=5)
             self._encoders.add(groups)

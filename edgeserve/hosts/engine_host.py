@@ -205,7 +205,7 @@ class EngineHost(Facts):
         """
         runs = self._loop.runs
         while scheduler.waits() and self._loop.spare and not (self._loop.failed and len(runs) > runs.paused):
-            admitted = scheduler.admit(beside=len(runs) > 0, newcomer=not self._loop.free)
+            admitted = scheduler.admit(beside=len(runs) > 0, newcomer=None if self._loop.free else self._loop.spare)
             if admitted is None:
                 return
             try:

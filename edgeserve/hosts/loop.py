@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from edgeserve.clients import Idle
 from edgeserve.engine import Batching, Engine
 from edgeserve.engine_abilities import Parallel
 from edgeserve.errors import EdgeserveError, EngineFailure
@@ -40,8 +41,8 @@ class Loop(Protocol):
         ...
 
     @property
-    def spare(self) -> bool:
-        """True when an answer of a client with none under way may begin, also where ``free`` is false."""
+    def spare(self) -> Idle | None:
+        """Who may begin an answer, also where ``free`` is false, if none of theirs is under way. None: nobody may."""
         ...
 
     @property
@@ -94,8 +95,8 @@ class SerialLoop:
         return len(self.runs) - self.runs.paused < self.slots
 
     @property
-    def spare(self) -> bool:
-        return self.free or self.runs.give_turn(self.slots)
+    def spare(self) -> Idle | None:
+        return Idle.CLIENT if self.free else self.runs.give_turn(self.slots)
 
     def begin(self, admitted: Admitted) -> None:
         self.runs.add(admitted, self._answer(admitted.work))
@@ -141,7 +142,7 @@ class BatchLoop:
         return len(self.runs) < self.slots
 
     @property
-    def spare(self) -> bool:
+    def spare(self) -> Idle | None:
         return self.runs.give_place(self.slots, self._engine.beside)
 
     @property

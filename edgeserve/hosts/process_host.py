@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from edgeserve.clients import Idle
 from edgeserve.engine import Batching, Engine
 from edgeserve.engine_abilities import RemotePart, Splitting
 from edgeserve.hosts.engine_host import EngineHost
@@ -44,9 +45,9 @@ class RemoteLoop:
         return running < self.slots
 
     @property
-    def spare(self) -> bool:
+    def spare(self) -> Idle | None:
         if not self._batches:
-            return self.free or self.runs.give_turn(self.slots)
+            return Idle.CLIENT if self.free else self.runs.give_turn(self.slots)
         return self.runs.give_place(self.slots, link.state.beside if (link := self._remote.link) else 0)
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterator
 
+from edgeserve.clients import Idle
 from edgeserve.dataclass import dataclass
 from edgeserve.messages import DiarizeRequest, EmbedRequest, Event, RerankRequest, SpeakRequest, TranscribeRequest
 from edgeserve.residency import wakes
@@ -23,7 +24,7 @@ LISTS = (EmbedRequest, RerankRequest)
 ALONE = (*LISTS, SpeakRequest, DiarizeRequest, TranscribeRequest)
 """Requests whose answers may take an hour. They give others their turn behind each text, piece or window of sound."""
 MOST_BESIDE = 8
-"""Answers of an engine beyond its slots, beside such answers."""
+"""Answers of an engine beyond its slots, beside such answers. Half of them are for keys with none under way."""
 
 Answer = Generator[Event | None, None, None]
 """Events; None each time that the answer needs a step, or lets others have their turn."""
@@ -112,18 +113,18 @@ class Runs:
         """Number of paused answers."""
         return sum(run.paused is not None for run in self._runs)
 
-    def give_place(self, slots: int, beside: int) -> bool:
-        """Whether a client with no answer under way may begin one in a batch. Those of ``LISTS`` keep no place from it.
+    def give_place(self, slots: int, beside: int) -> Idle | None:
+        """Who may begin an answer in a batch, with none under way. Those of ``LISTS`` keep no place from it.
 
         ``beside``: answers that the engine makes beyond its ``slots``.
         """
         lists = sum(isinstance(run.work.request, LISTS) for run in self)
-        return len(self) - lists < slots + beside and len(self) < slots + MOST_BESIDE
+        return _newcomer((slots + beside + lists - len(self), beside), (slots + MOST_BESIDE - len(self), MOST_BESIDE))
 
-    def give_turn(self, slots: int) -> bool:
-        """Whether a client with no answer under way may begin one beside those of ``ALONE``, which take turns."""
+    def give_turn(self, slots: int) -> Idle | None:
+        """Who may begin an answer, with none under way, beside those of ``ALONE``, which take turns."""
         alone = any(isinstance(run.work.request, ALONE) for run in self)
-        return alone and len(self) < slots + MOST_BESIDE
+        return _newcomer((slots + MOST_BESIDE - len(self), MOST_BESIDE)) if alone else None
 
     def slowest(self, seconds: float) -> Work | None:
         """The answer that has waited longest for its reader, if it has waited for so many seconds. Any thread."""
@@ -166,3 +167,10 @@ class Runs:
         finally:
             run.admitted.held.close()
         return Ended(run.admitted, error)
+
+
+def _newcomer(*places: tuple[int, int]) -> Idle | None:
+    """Who may take a place, of which so many are left, and so many beyond the slots: the last half is for keys."""
+    if any(left <= 0 for left, _ in places):
+        return None
+    return Idle.KEY if any(left <= (beside + 1) // 2 for left, beside in places) else Idle.CLIENT

@@ -14,7 +14,7 @@ from edgeserve.errors import Busy, NotFound
 from edgeserve.live.ear import Ear, Options
 from edgeserve.live.pace import LoopTime
 from edgeserve.live.session import Session
-from edgeserve.shares import has_share
+from edgeserve.shares import Shares, has_share
 
 log = logging.getLogger("edgeserve.live")
 
@@ -56,9 +56,9 @@ class Sessions:
     def start(self, options: Options, client: Client, name: str = "") -> Session:
         """Start a session. Raises Busy when all sessions, or all that one client may have, are open."""
         self.expire()
-        own = sum(owner.group == client.group for owner in self._clients.values())
-        if has_share(self._limit, len(self._open), own):
-            raise self._full(own)
+        shares = Shares(owner.groups for owner in self._clients.values())
+        if has_share(self._limit, shares, client.groups):
+            raise self._full(0 if len(shares) >= self._limit else shares.held_by_key(client.groups))
         name = name or f"live_{secrets.token_hex(16)}"
         session = Session(name, self._ear, options, self._max_seconds, self._speakers, self.loop_time)
         session.last_used = self._clock()
@@ -74,7 +74,7 @@ class Sessions:
         return session
 
     def _full(self, own: int) -> Busy:
-        """``own``: sessions of the client, which has its share of them."""
+        """``own``: sessions of the client's key, which are its share; 0 where all sessions are open."""
         whose, most = ("of yours ", "the limit for one client now") if own else ("", "the limit")
         count = own or len(self._open)
         open_ = (

@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Any, ParamSpec, TypeVar
 
 from edgeserve import clients
-from edgeserve.clients import Groups
+from edgeserve.clients import Groups, Idle
 from edgeserve.dataclass import dataclass
 from edgeserve.errors import Busy
 from edgeserve.residency.rounds import Place, Rounds
@@ -23,6 +23,8 @@ from edgeserve.system.thread_start import start_unawaited
 REST = 0.5
 """Seconds without work after which a thread ends. An engine that reads the load of other threads four times a second
 sees all that this one took (``system/python_threads.py``)."""
+SPARE = Idle.CLIENT, Idle.KEY
+"""Who gets the threads beyond those of all."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -50,8 +52,8 @@ class Task:
 class Aside:
     """At most ``threads`` threads, which end when no work waits. Clients take turns.
 
-    Where there are several threads, one more is spare. Only a client with nothing under way gets it, so that the slow
-    work of one client never holds all threads.
+    Where there are several threads, two more are spare. One is for a client with nothing under way, the other for a key
+    with nothing under way. So the slow work of one client never holds all threads, nor does that of one key.
     While ``most`` pieces wait, work of the client with the most gives its place to one with fewer, and other work is
     refused with Busy.
     A thread stays for ``rest`` seconds after its work: to start one takes longer than many a short piece.
@@ -87,11 +89,13 @@ class Aside:
         """Whether a thread is free for the task."""
         if self._running < self._threads:
             return True
-        return self._spare_is_free and self._waiting.is_idle(task.place.groups)
+        return self._spare is not None and self._waiting.is_idle(task.place.groups, self._spare)
 
     @property
-    def _spare_is_free(self) -> bool:
-        return self._threads > 1 and self._running == self._threads
+    def _spare(self) -> Idle | None:
+        """Who gets the next spare thread; None where all run."""
+        beyond = self._running - self._threads
+        return SPARE[beyond] if self._threads > 1 and 0 <= beyond < len(SPARE) else None
 
     def _forget_cancelled(self) -> None:
         for task in self._waiting:
@@ -100,9 +104,7 @@ class Aside:
 
     def _displaced(self, groups: Groups) -> Task:
         """Take out the last task of the client with the most. Raises Busy if nobody has more than ``groups``."""
-        shares = Shares()
-        for task in self._waiting:
-            shares.add(task.place.groups)
+        shares = Shares(task.place.groups for task in self._waiting)
         for other in shares.greedier(groups):
             if (last := self._waiting.last(other)) is not None:
                 self._waiting.remove(last)
@@ -140,7 +142,7 @@ class Aside:
         with self._lock:
             self._waiting.end(done)
             self._running -= 1
-            if (task := self._waiting.take(idle=self._running == self._threads)) is not None:
+            if (task := self._waiting.take(idle=self._spare)) is not None:
                 self._running += 1
             elif self._rest:
                 self._resting += 1
@@ -154,10 +156,11 @@ class Aside:
             return self._handed.get(timeout=self._rest)
         except queue.Empty:
             with self._lock:
-                if self._handed.empty():
+                try:
+                    return self._handed.get_nowait()  # it came as the time was up
+                except queue.Empty:  # none came, or another thread that rests has just taken it
                     self._resting -= 1
                     return None
-                return self._handed.get()  # it came as the time was up
 
     def _work(self, task: Task | None) -> None:
         while task is not None:

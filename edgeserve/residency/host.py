@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from edgeserve.clients import Idle
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.engine_abilities import RemotePart
 from edgeserve.memory.metal import MetalLimits
@@ -87,12 +88,12 @@ class Scheduler(Protocol):
         """True when work waits for its turn."""
         ...
 
-    def admit(self, beside: bool, newcomer: bool = False) -> Admitted | None:
+    def admit(self, beside: bool, newcomer: Idle | None = None) -> Admitted | None:
         """The next work, with its memory reserved and the engine hot; on the host's thread, which holds the engine.
 
-        ``beside``: other answers are under way, so this never waits for memory. ``newcomer``: only the work of a client
-        with none under way. None when no such work waits, or when memory does not let it begin beside the others. Work
-        that must not begin ends here with its error.
+        ``beside``: other answers are under way, so this never waits for memory. ``newcomer``: only the work of a
+        client, or of a key, with none under way. None when no such work waits, or when memory does not let it begin
+        beside the others. Work that must not begin ends here with its error.
         """
         ...
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
+from edgeserve.clients import NOBODY, Client, Groups
 from edgeserve.errors import Busy
 from edgeserve.messages import Event
 from edgeserve.residency import wakes
@@ -32,21 +33,21 @@ OWN = 256 * KB
 class Deliveries:
     """Bytes of answers that the server has made and not yet sent. Any thread.
 
-    ``limit``: bytes of all answers that are kept until they are whole. One client may have half of them, and always
-    has ``OWN``. Mailboxes share half as much on top, so that a client that does not read its mailbox takes no room from
-    whole answers.
+    ``limit``: bytes of all answers that are kept until they are whole. One client may have half of them, all with its
+    key three quarters, and each client always ``OWN``. Mailboxes share half as much on top, so that a client that does
+    not read its mailbox takes no room from whole answers.
     """
 
     def __init__(self, limit: int = 128 * MB) -> None:
         self.limit = limit
-        self._held = 0
-        self._kept: Counter[Hashable] = Counter()
+        self._held = self._whole = 0
+        self._kept: Counter[tuple[str, ...]] = Counter()
         self._lock = threading.Lock()
 
     @property
     def held(self) -> int:
         with self._lock:
-            return self._held + self._kept.total()
+            return self._held + self._whole
 
     def share(self) -> int:
         """Bytes that one mailbox may hold at this moment."""
@@ -57,25 +58,31 @@ class Deliveries:
         with self._lock:
             self._held += size
 
-    def keep(self, size: int, client: Hashable) -> None:
+    def keep(self, size: int, groups: Groups) -> None:
         """Count bytes of an answer that is kept until it is whole. Raises Busy beyond a limit, and counts nothing."""
         with self._lock:
-            held, own = self._kept.total(), self._kept[client]
-            if own + size > self.limit // 2 or (held + size > self.limit and own + size > OWN):
-                raise self._full(held, own)
-            self._kept[client] += size
+            key, own = self._kept[groups[0]] + size, self._kept[groups[-1]] + size
+            few = self._whole + size > self.limit or key > self.limit * 3 // 4
+            if own > self.limit // 2 or (few and own > OWN):
+                raise self._full(self._whole, own - size)
+            self._count(size, groups)
 
     def _full(self, held: int, own: int) -> Busy:
         text = f"{held // MB} MB of answers wait for their readers, {own // MB} MB of them for you, and the limits are"
         text += f" {self.limit // MB} and {self.limit // 2 // MB} MB; try again later, or ask for a stream"
         return Busy(text, retry_after=5)
 
-    def give_back(self, size: int, client: Hashable) -> None:
+    def give_back(self, size: int, groups: Groups) -> None:
         """Undo ``keep``."""
         with self._lock:
-            self._kept[client] -= size
-            if not self._kept[client]:
-                del self._kept[client]
+            self._count(-size, groups)
+
+    def _count(self, size: int, groups: Groups) -> None:
+        self._whole += size
+        for group in groups:
+            self._kept[group] += size
+            if not self._kept[group]:
+                del self._kept[group]
 
 
 class Mailbox:
@@ -148,16 +155,16 @@ class Mailbox:
 class Kept:
     """Bytes of an answer that is kept until it is whole and sent to its client."""
 
-    def __init__(self, deliveries: Deliveries, client: Hashable = "") -> None:
-        self._deliveries, self._client = deliveries, client
+    def __init__(self, deliveries: Deliveries, client: Client = NOBODY) -> None:
+        self._deliveries, self._groups = deliveries, client.groups
         self._size = 0
 
     def add(self, size: int) -> None:
         """Count more bytes. Raises Busy when all answers together, or those of the client, would exceed a limit."""
-        self._deliveries.keep(size, self._client)
+        self._deliveries.keep(size, self._groups)
         self._size += size
 
     def release(self) -> None:
         """Give all bytes back. Idempotent."""
-        self._deliveries.give_back(self._size, self._client)
+        self._deliveries.give_back(self._size, self._groups)
         self._size = 0

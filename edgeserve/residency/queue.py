@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
-from edgeserve.clients import Groups
+from edgeserve.clients import Groups, Idle
 from edgeserve.residency.rounds import Rounds, sacrifice
 from edgeserve.residency.work import Work
 
@@ -53,8 +53,8 @@ class Queue:
             self._waiting.add(work)
             return True
 
-    def take(self, newcomer: bool = False) -> Work | None:
-        """Take the work whose turn it is; with ``newcomer``, among clients with nothing under way. None without any."""
+    def take(self, newcomer: Idle | None = None) -> Work | None:
+        """Take the work whose turn it is, as ``Rounds.take`` with ``newcomer`` as ``idle``. None without any."""
         with self._state:
             # The slots of a batch are shared out. A single place changes hands: an answer that its reader pauses takes
             # none, and must not delay the next one of its client.

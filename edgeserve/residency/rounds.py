@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Generic, Protocol, TypeVar
 
-from edgeserve.clients import Client, Groups
+from edgeserve.clients import Client, Groups, Idle
 from edgeserve.dataclass import dataclass
 
 _numbers = itertools.count()
@@ -87,21 +87,21 @@ class Rounds(Generic[T]):
         self._waiting.update(groups)
         bisect.insort(self._lines.setdefault(groups, []), item, key=lambda one: one.place.number)
 
-    def next(self, *, idle: bool = False) -> T | None:
-        """The item whose turn it is; with ``idle``, among those of clients with nothing under way. It stays."""
-        lines = [groups for groups in self._lines if not idle or self.is_idle(groups)]
+    def next(self, *, idle: Idle | None = None) -> T | None:
+        """The item whose turn it is; with ``idle``, among those of clients or keys with nothing under way. It stays."""
+        lines = [groups for groups in self._lines if idle is None or self.is_idle(groups, idle)]
         return self._lines[min(lines, key=self._rank)][0] if lines else None
 
-    def take(self, *, idle: bool = False) -> T | None:
+    def take(self, *, idle: Idle | None = None) -> T | None:
         """Take the item whose turn it is, as ``next``. ``end`` or ``put_back`` must follow."""
         if (item := self.next(idle=idle)) is not None:
             self._leave(item)
             self.begin(item)
         return item
 
-    def is_idle(self, groups: Groups) -> bool:
-        """Whether the client has nothing under way."""
-        return not self._taken[groups[-1]]
+    def is_idle(self, groups: Groups, idle: Idle) -> bool:
+        """Whether the client, or everybody with its key, has nothing under way."""
+        return not self._taken[groups[idle.value]]
 
     def begin(self, item: T) -> None:
         """Count an item that need not wait as taken. ``end`` must follow."""

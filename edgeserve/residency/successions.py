@@ -74,10 +74,7 @@ class Successions:
     def _make_room(self, model: str, line: list[Waiting], groups: Groups) -> None:
         """End the last wait of the client with the most. Raises Busy if nobody has more than ``groups``."""
         text = f"{model} is being replaced, and {self._most} requests wait for it already; try again later"
-        shares = Shares()
-        for one in line:
-            shares.add(one.groups)
-        greedier = shares.greedier(groups)
+        greedier = Shares(one.groups for one in line).greedier(groups)
         if not greedier:
             raise Busy(text, retry_after=5)
         last = next(one for one in reversed(line) if one.groups == greedier[0])

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable
 
-from edgeserve.clients import Groups
+from edgeserve.clients import Groups, Idle
 from edgeserve.errors import Cancelled, EdgeserveError, SlowReader
 from edgeserve.residency.failure import explain
 from edgeserve.residency.host import LONG_PATIENCE, PATIENCE, Host
@@ -117,7 +117,7 @@ class Turns:
     def waits(self) -> bool:
         return self._queue.waits()
 
-    def admit(self, beside: bool, newcomer: bool = False) -> Admitted | None:
+    def admit(self, beside: bool, newcomer: Idle | None = None) -> Admitted | None:
         while (work := self._queue.take(newcomer)) is not None:
             admitted = Admitted(work, self._clock())
             try:

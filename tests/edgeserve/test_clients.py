@@ -41,7 +41,23 @@ def test_a_client_belongs_to_its_key_and_to_its_network() -> None:
     assert Client("k", "2001:db8::1").groups == (("k",), ("k", "2001:db8::/64"))
     assert Client("k", "10.0.0.1").groups == Client("k", "::ffff:10.0.0.1").groups
     assert Client("k", "10.0.0.1").groups != Client("k", "10.0.0.2").groups
+    assert Client("", "10.0.0.1").groups == (("10.0.0.1",), ("", "10.0.0.1"))
     assert Client("k", "10.0.0.1").owner == Client("k", "10.0.0.2").owner
+
+
+@each(
+    ("peer", "site"),
+    [
+        ("2001:db8:1:2::3", "2001:db8:1::/48"),
+        ("2001:db8:1:ffff::3", "2001:db8:1::/48"),  # 65,536 networks of 64 bits are one home's or office's
+        ("fe80::1%eth0", "fe80::/48"),
+        ("::ffff:10.1.2.3", "10.1.2.3"),
+        ("::1", "loopback"),
+        ("", ""),
+    ],
+)
+def test_without_keys_the_networks_of_one_site_share_a_turn(peer: str, site: str) -> None:
+    assert Client("", peer).groups[0] == (site,)
 
 
 def test_outside_of_a_request_there_is_no_client() -> None:

@@ -6,18 +6,63 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 
 from edgeserve.clients import Client
-from edgeserve.shares import Shares
+from edgeserve.shares import Shares, has_share
 
 CLIENTS = st.builds(Client, st.sampled_from(["", "k"]), st.sampled_from(["10.0.0.1", "10.0.0.2", "10.0.0.3"]))
 
 
 def held_by(*clients: Client) -> Shares:
+    return Shares(client.groups for client in clients)
+
+
+def taken(limit: int, *clients: Client) -> list[int]:
+    """Places that clients get which take all they can, one after the other."""
     shares = Shares()
     for client in clients:
-        shares.add(client.groups)
-    return shares
+        while not has_share(limit, shares, client.groups):
+            shares.add(client.groups)
+    return [shares.held(client.groups) for client in clients]
+
+
+def networks(key: str, count: int) -> list[Client]:
+    return [Client(key, f"2001:db8:{number}::1") for number in range(count)]
+
+
+@each(
+    ("limit", "places"),
+    [(1, [1]), (2, [1, 1]), (4, [2, 1, 1]), (8, [4, 2, 1, 1]), (16, [8, 4, 1, 1, 1, 1]), (64, [32, 16, *[1] * 16])],
+)
+def test_the_last_quarter_is_for_clients_that_have_no_place(limit: int, places: list[int]) -> None:
+    assert taken(limit, *networks("", len(places) + 1)) == [*places, 0]
+
+
+@each(("limit", "places"), [(2, 1), (3, 2), (4, 3), (8, 7), (16, 14), (64, 56)])
+def test_the_networks_of_one_key_leave_places_to_other_keys(limit: int, places: int) -> None:
+    """Five networks of one key had all 16 places. In a household with one key each network is a client."""
+    mine, others = networks("mine", 2 * limit), [Client(f"key {number}") for number in range(limit - places)]
+    found = taken(limit, *mine, *others, *mine)
+    assert sum(found[: len(mine)]) == places
+    assert found[len(mine) : -len(mine)] == [1] * len(others)
+
+
+def test_without_keys_the_networks_of_one_site_leave_places_to_other_sites() -> None:
+    mine = [Client("", f"2001:db8:1:{number}::1") for number in range(64)]
+    assert sum(taken(16, *mine)) == 14
+
+
+@given(st.integers(1, 40), st.lists(CLIENTS, max_size=80))
+def test_no_client_ever_holds_more_than_half_and_none_gets_a_place_that_is_not_there(
+    limit: int, asking: list[Client]
+) -> None:
+    shares = Shares()
+    for client in asking:
+        if not has_share(limit, shares, client.groups):
+            shares.add(client.groups)
+        assert len(shares) <= limit
+        assert shares.held(client.groups) <= max(1, limit // 2)
 
 
 A, B, C = (Client(address=f"10.0.0.{number}") for number in (1, 2, 3))

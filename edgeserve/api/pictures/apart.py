@@ -9,7 +9,6 @@ from collections import Counter
 
 from edgeserve import clients
 from edgeserve.api.limits import Limits
-from edgeserve.clients import Groups
 from edgeserve.errors import Busy, UnsupportedMedia
 from edgeserve.media.children import Children
 from edgeserve.media.leash import Leash
@@ -45,8 +44,8 @@ class PictureFilesApart:
     def __init__(self, children: Children, decoder: str) -> None:
         self._children, self._decoder = children, decoder
         self._lock = threading.RLock()  # a collection may give memory back in the midst of taking some
-        self._own: Counter[Groups] = Counter()
-        """Bytes of decoded pictures by client, in memory that is shared with engines."""
+        self._own: Counter[tuple[str, ...]] = Counter()
+        """Bytes of decoded pictures by key, else by site, in memory that is shared with engines."""
 
     @property
     def held(self) -> int:
@@ -56,7 +55,7 @@ class PictureFilesApart:
     def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
         if not data:
             raise UnsupportedMedia(f"{param} is empty", param=param)
-        client = clients.current.get().groups
+        client = clients.current.get().groups[0]
         self._take(0, limits, client)
         bounds = Bounds(MEMORY, CPU + limits.max_image_pixels // CPU_PIXELS)
         task = Task(f"{CHILD}:decode", "picture decoder", param, bounds, param, ADVICE)
@@ -72,7 +71,7 @@ class PictureFilesApart:
         weakref.finalize(memory, self._give_back, len(frame.body), client)
         return ImagePart(memoryview(memory), param, size[0] * size[1], size)
 
-    def _take(self, size: int, limits: Limits, client: Groups) -> None:
+    def _take(self, size: int, limits: Limits, client: tuple[str, ...]) -> None:
         """Count bytes of a picture; 0 asks only whether there is room. Raises Busy."""
         largest = limits.max_image_pixels * RGB
         most, share = HELD_PICTURES * largest, OWN_PICTURES * largest
@@ -85,7 +84,7 @@ class PictureFilesApart:
             if size:
                 self._own[client] += size
 
-    def _give_back(self, size: int, client: Groups) -> None:
+    def _give_back(self, size: int, client: tuple[str, ...]) -> None:
         with self._lock:
             self._own[client] -= size
             if not self._own[client]:

@@ -96,7 +96,7 @@ async def input_items(request: Request) -> Response:
 def _whole(request: Request, parts: Sequence[bytes]) -> Response:
     """The answer. It counts until it is read: the store may have forgotten it by then. Raises Busy."""
     pool: Pool = request.app.state.pool
-    kept = Kept(pool.deliveries, client_of(request.scope).group)
+    kept = Kept(pool.deliveries, client_of(request.scope))
     kept.add(sum(map(len, parts)))
     return Whole(parts, "application/json", kept)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from support.examples import examples
 from support.gates import Clock
 
 from edgeserve.api.bodies import FREE_VALUES, LARGEST_AT_ONCE, SHARE, SLOWEST, SMALL, Bodies, Body
-from edgeserve.clients import Client
+from edgeserve.clients import Client, Groups
 from edgeserve.errors import Busy, RequestTimeout, TooLarge
 from edgeserve.memory.traffic import Traffic
 
@@ -74,6 +75,42 @@ def test_two_keys_at_one_address_hold_bodies_of_their_own() -> None:
         with pytest.raises(Busy):
             await bodies.open(Client("one", "10.0.0.1")).next(part(MB, more=False))
         await bodies.open(Client("other", "10.0.0.1")).next(part(32 * MB, more=False))
+
+    asyncio.run(check())
+
+
+def test_the_networks_of_one_key_leave_room_for_another_key() -> None:
+    """Two of them held all bodies."""
+    bodies = Bodies(32 * MB, 20.0)
+
+    async def check() -> None:
+        for number in (1, 1, 2):
+            await bodies.open(Client("one", f"10.0.0.{number}")).next(part(32 * MB, more=False))
+        for number in (2, 3):
+            refused = bodies.open(Client("one", f"10.0.0.{number}"))
+            with pytest.raises(Busy):
+                await refused.next(part(MB, more=False))
+            bodies.close(refused)
+        await bodies.open(Client("other", "10.0.0.1")).next(part(32 * MB, more=False))
+
+    asyncio.run(check())
+
+
+def test_the_networks_of_the_key_that_holds_most_pay_for_it() -> None:
+    async def check() -> None:
+        clock = Clock()
+        bodies = Bodies(32 * MB, 20.0, clock)
+        greedy = [bodies.open(Client("one", f"10.0.0.{number}")) for number in range(6)]
+        for one in greedy:
+            await one.next(part(15 * MB))
+        waits = [asyncio.ensure_future(one.next(never)) for one in greedy]
+        await asyncio.sleep(0)
+        clock.now += 1
+        for _ in range(2):
+            await bodies.open(Client("other", "10.0.0.1")).next(part(23 * MB, more=False))
+        assert [one.cut for one in greedy].count(True) == 1
+        for wait in waits:
+            wait.cancel()
 
     asyncio.run(check())
 
@@ -215,8 +252,10 @@ def test_the_limit_holds_whatever_comes(parts: list[tuple[int, int, bool]]) -> N
             except (Busy, TooLarge):
                 bodies.close(known.pop(number))
             assert sum(one.shared for one in known.values()) <= LARGEST_AT_ONCE * 100
-            own = [sum(one.shared for one in known.values() if one.client == f"10.0.0.{client}") for client in range(3)]
-            assert max(own) <= SHARE * 100
+            own = Counter[Groups]()
+            for one in known.values():
+                own[one.groups] += one.shared
+            assert max(own.values(), default=0) <= SHARE * 100
 
     asyncio.run(run())
 

@@ -32,9 +32,9 @@ def test_half_of_all_places_are_for_one_client() -> None:
     assert len(places) == 0
 
 
-@each(("limit", "most"), [(1, [1, 0, 0]), (2, [1, 1, 0]), (4, [2, 1, 1]), (5, [2, 2, 1]), (16, [8, 4, 2])])
-def test_two_clients_leave_places_to_a_third(limit: int, most: list[int]) -> None:
-    """Each of the two had half of all places, and kept them as long as its sessions were in use."""
+@each(("limit", "most"), [(1, [1, 0, 0]), (2, [1, 1, 0]), (4, [2, 1, 1]), (5, [2, 2, 1]), (16, [8, 4, *[1] * 4, 0])])
+def test_greedy_clients_leave_places_to_others(limit: int, most: list[int]) -> None:
+    """They kept their places as long as their sessions were in use. A sixth client got none of 16."""
     places, found = Places(limit), []
     with contextlib.ExitStack() as opened:
         for number in range(len(most)):

@@ -10,7 +10,7 @@ from support.cases import each
 from support.contract import ask
 from support.gates import Clock, Mailbox, fake_spec
 
-from edgeserve.clients import Client
+from edgeserve.clients import Client, Idle
 from edgeserve.engine import Cancel
 from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
 from edgeserve.engines.fake.engine import FakeSpeechToText, FakeTextToSpeech
@@ -82,11 +82,13 @@ def test_answers_of_a_parallel_engine_take_turns_in_a_serial_loop() -> None:
 
 @each(("slots", "beside"), [(1, 0), (1, 4), (4, 1), (4, 4)])
 def test_a_batch_has_places_beside_its_slots_for_newcomers(slots: int, beside: int) -> None:
+    """The last half of them, and the only one, is for keys with nothing under way."""
     loop = batch(slots=slots, beside=beside)
     for number in range(slots + beside):
-        assert (loop.free, loop.spare) == (number < slots, True)
+        last = number >= slots + beside // 2
+        assert (loop.free, loop.spare) == (number < slots, Idle.KEY if last else Idle.CLIENT)
         begin(loop, "one two")
-    assert (loop.free, loop.spare) == (False, False)
+    assert (loop.free, loop.spare) == (False, None)
 
 
 def test_beside_texts_to_embed_a_newcomer_may_begin() -> None:
@@ -95,11 +97,13 @@ def test_beside_texts_to_embed_a_newcomer_may_begin() -> None:
     for loop in (serial(), batch(slots=2)):
         for _ in range(loop.slots):
             loop.begin(Admitted(Mailbox().work(texts), 0.0))
-        assert (loop.free, loop.spare) == (False, True)
+        assert (loop.free, loop.spare) == (False, Idle.CLIENT)
     for kept in range(1, 3):
         begin(loop, "one two")
-        assert loop.spare is (kept < 2)
-    for _ in range(MOST_BESIDE):
+        assert loop.spare is (Idle.CLIENT if kept < 2 else None)
+    loop = batch(slots=2)
+    for number in range(loop.slots + MOST_BESIDE):
+        assert loop.spare is (Idle.CLIENT if number < loop.slots + MOST_BESIDE // 2 else Idle.KEY)
         loop.begin(Admitted(Mailbox().work(texts), 0.0))
     assert not loop.spare
 
@@ -123,11 +127,12 @@ def test_beside_long_sound_newcomers_may_begin(name: str) -> None:
     engine, request = LONG[name]
     loop = serial(hot(engine))
     for number in range(loop.slots + MOST_BESIDE):
-        assert (loop.free, loop.spare) == (number < loop.slots, True)
+        last = number >= loop.slots + MOST_BESIDE // 2
+        assert (loop.free, loop.spare) == (number < loop.slots, Idle.KEY if last else Idle.CLIENT)
         work = Mailbox().work(request)
         work.place = Place(Client(address=f"192.0.2.{number}"))
         loop.begin(Admitted(work, 0.0))
-    assert (loop.free, loop.spare) == (False, False)
+    assert (loop.free, loop.spare) == (False, None)
 
 
 def test_a_short_recording_ends_before_a_long_one_of_another_client() -> None:

@@ -12,6 +12,7 @@ from support.gates import CountingGovernor, Held, engine_of, fake_spec, gate_of
 from support.hosts import BATCH, PREPARING, Asked, HostContract
 from support.server import until
 
+from edgeserve.clients import Idle
 from edgeserve.engine import Cancel, ModelSpec
 from edgeserve.engines.fake.chat import FakeBatchChat
 from edgeserve.errors import Busy, EngineFailure
@@ -56,7 +57,7 @@ class TestThreadHost(HostContract):
         asked: list[bool] = []
         admit = Turns.admit
 
-        def counted(turns: Turns, beside: bool, newcomer: bool = False) -> Admitted | None:
+        def counted(turns: Turns, beside: bool, newcomer: Idle | None = None) -> Admitted | None:
             asked.append(beside)
             return admit(turns, beside, newcomer)
 

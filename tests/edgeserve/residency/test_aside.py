@@ -8,6 +8,7 @@ import contextvars
 import functools
 import gc
 import inspect
+import queue
 import subprocess
 import sys
 import threading
@@ -149,10 +150,15 @@ def test_a_thread_that_cannot_be_started_costs_no_place(monkeypatch: pytest.Monk
     asyncio.run(run())
 
 
-def ask(slow: Aside, client: str, work: Callable[[], object]) -> asyncio.Task[object]:
+def ask(slow: Aside, address: str, work: Callable[[], object]) -> asyncio.Task[object]:
+    """Work of a client without a key."""
+    return ask_as(slow, Client(address=address), work)
+
+
+def ask_as(slow: Aside, client: Client, work: Callable[[], object]) -> asyncio.Task[object]:
     """Work of a client, by a task of its own as for each request."""
     context = contextvars.copy_context()
-    context.run(clients.current.set, Client(address=client))
+    context.run(clients.current.set, client)
     return asyncio.get_running_loop().create_task(slow.run(work), context=context)
 
 
@@ -206,7 +212,25 @@ def test_slow_work_of_one_client_leaves_a_thread_to_each_other_in_turn(threads: 
     asyncio.run(run())
 
 
-def test_no_more_than_the_threads_and_the_spare_one_work_at_once() -> None:
+@pytest.mark.parametrize("threads", [2, 4])
+def test_slow_work_of_one_key_leaves_a_thread_to_each_other_key_in_turn(threads: int) -> None:
+    """Two networks of one key had all threads, with the one that was spare."""
+
+    async def run() -> None:
+        slow = Aside("work", threads)
+        with held() as event:
+            wait, mine = functools.partial(event.wait, 20), [f"10.0.0.{number}" for number in range(2 * threads)]
+            tasks = [ask_as(slow, Client("ada", one), wait) for one in mine]
+            await asyncio.sleep(0)
+            others = [ask_as(slow, Client(name, mine[0]), int) for name in ("bob", "cleo", "bob")]
+            assert await asyncio.wait_for(asyncio.gather(*others), 20) == [0, 0, 0]
+            assert not any(one.done() for one in tasks)
+        assert all(await asyncio.gather(*tasks))
+
+    asyncio.run(run())
+
+
+def test_no_more_than_the_threads_and_the_spare_ones_work_at_once() -> None:
     async def run() -> None:
         slow, lock, working, most = Aside("work", threads=2), threading.Lock(), 0, 0
 
@@ -226,7 +250,7 @@ def test_no_more_than_the_threads_and_the_spare_one_work_at_once() -> None:
             assert await asyncio.to_thread(begun.acquire, timeout=20)
             go_on.release()
         await asyncio.gather(*tasks)
-        assert most <= 3
+        assert most <= 4
 
     asyncio.run(run())
 
@@ -247,6 +271,27 @@ def test_a_thread_that_rests_takes_the_next_piece_and_ends_when_none_comes() -> 
             thread = await brief.run(threading.current_thread)
             await asyncio.to_thread(thread.join, 20)
             assert not thread.is_alive()
+
+    asyncio.run(run())
+
+
+class Contended(queue.SimpleQueue[object]):
+    """Another thread takes each piece between a look and the step after it."""
+
+    def empty(self) -> bool:
+        return False
+
+
+def test_a_thread_whose_piece_another_one_took_ends_and_holds_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waited for the next piece with the lock, which the event loop takes to bring one: the server stood still."""
+
+    async def run() -> None:
+        slow = Aside("brief work", threads=2, rest=0.001)
+        monkeypatch.setattr(slow, "_handed", Contended())
+        thread = await slow.run(threading.current_thread)
+        await asyncio.to_thread(thread.join, 20)
+        assert not thread.is_alive()
+        assert await slow.run(int, "7") == 7
 
     asyncio.run(run())
 

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.contract import ask
 from support.examples import examples
 from support.gates import CountingGovernor, Held, Mailbox, engine_of, fake_spec, gate_of, run
 from support.server import lower, until
 
+from edgeserve.clients import NOBODY, Client
 from edgeserve.engine import Rung
 from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
 from edgeserve.errors import (
@@ -27,6 +29,7 @@ from edgeserve.errors import (
 from edgeserve.memory.resident import Refused
 from edgeserve.messages import EmbedRequest, TokenEvent
 from edgeserve.residency.gate import Gate
+from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import Work
 
 Make = Callable[..., Gate]
@@ -47,10 +50,11 @@ def gates() -> Iterator[Make]:
         gate.stop()
 
 
-def submit(gate: Gate, text: str) -> tuple[Mailbox, Work]:
+def submit(gate: Gate, text: str, client: Client = NOBODY) -> tuple[Mailbox, Work]:
     box = Mailbox()
     gate.acquire()
     work = box.work(ask(text))
+    work.place = Place(client)
     gate.submit(work)
     return box, work
 
@@ -184,6 +188,24 @@ def test_vectors_are_made_beside_answers(gates: Make) -> None:
     assert error is None
     assert [event.tokens for event in events] == [2, 1]
     assert engine_of(gate).peak == 2
+
+
+@each(("beside", "places"), [(1, 0), (4, 2)])
+def test_the_networks_of_one_key_keep_no_other_key_out(gates: Make, beside: int, places: int) -> None:
+    """They had all places beside the slots, as long as their answers took."""
+    gate = gates(slots=2, beside=beside, queue_limit=16, context=1_000_000)
+    mine = [submit(gate, "word " * 100_000, Client("mine", "10.0.0.0"))[1] for _ in range(2)]
+    until(lambda: all(work.started is not None for work in mine))
+    mine += [submit(gate, "word " * 100_000, Client("mine", f"10.0.0.{one}"))[1] for one in range(1, 2 * beside)]
+    until(lambda: sum(work.started is not None for work in mine) == 2 + places)
+    for key in "abcd"[: beside - places]:
+        box, _ = submit(gate, "one two", Client(key, "10.0.0.1"))
+        events, error = box.rest()
+        assert (texts(events), error) == ("one two", None)
+    assert len(gate.work) == len(mine), "all answers of the key are under way, or wait"
+    assert sum(work.started is not None for work in mine) == 2 + places
+    for work in mine:
+        gate.cancel(work)
 
 
 def test_a_refused_request_leaves_nothing_reserved(gates: Make) -> None:

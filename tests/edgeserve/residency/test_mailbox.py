@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import each
 
+from edgeserve.clients import Client
 from edgeserve.errors import Busy
 from edgeserve.messages import (
     AudioEvent,
@@ -187,7 +188,7 @@ def test_what_comes_after_the_end_is_dropped() -> None:
 
 def test_a_whole_answer_is_counted_until_it_is_sent_and_refused_beyond_the_limit() -> None:
     deliveries = Deliveries(4 * MB)
-    first, second, third = (Kept(deliveries, name) for name in ("a", "b", "c"))
+    first, second, third = (Kept(deliveries, Client(address=name)) for name in ("a", "b", "c"))
     first.add(MB)
     first.add(MB)
     second.add(3 * MB // 2)
@@ -207,22 +208,36 @@ def test_a_whole_answer_is_counted_until_it_is_sent_and_refused_beyond_the_limit
 def test_whole_answers_that_one_client_does_not_read_leave_room_for_others() -> None:
     deliveries = Deliveries(4 * MB)
     for _ in range(2):
-        Kept(deliveries, "a").add(MB)
+        Kept(deliveries, Client(address="a")).add(MB)
     with pytest.raises(Busy, match="2 MB of them for you"):
-        Kept(deliveries, "a").add(1)
-    Kept(deliveries, "b").add(2 * MB)
+        Kept(deliveries, Client(address="a")).add(1)
+    Kept(deliveries, Client(address="b")).add(2 * MB)
 
 
 def test_clients_that_do_not_read_together_leave_a_short_answer_to_each_other() -> None:
     """A machine with two addresses is two clients."""
     deliveries = Deliveries(4 * MB)
     for name in ("a", "b"):
-        Kept(deliveries, name).add(2 * MB)
-    third = Kept(deliveries, "c")
+        Kept(deliveries, Client(address=name)).add(2 * MB)
+    third = Kept(deliveries, Client(address="c"))
     for _ in range(OWN // 1024):
         third.add(1024)
     with pytest.raises(Busy, match="0 MB of them for you"):
         third.add(1)
+
+
+def test_the_networks_of_one_key_leave_room_for_another_key() -> None:
+    """Two of them kept 128 MB of answers, and the next key got none beyond ``OWN``."""
+    deliveries = Deliveries(4 * MB)
+    Kept(deliveries, Client("mine", "10.0.0.1")).add(2 * MB)
+    second = Kept(deliveries, Client("mine", "10.0.0.2"))
+    second.add(MB)
+    with pytest.raises(Busy, match="1 MB of them for you"):
+        second.add(1)
+    Kept(deliveries, Client("mine", "10.0.0.3")).add(OWN)
+    Kept(deliveries, Client("other", "10.0.0.1")).add(MB - OWN)
+    second.release()
+    second.add(MB - OWN)
 
 
 def test_streams_that_are_not_read_refuse_nobody_a_whole_answer() -> None:
@@ -232,7 +247,7 @@ def test_streams_that_are_not_read_refuse_nobody_a_whole_answer() -> None:
         for box in boxes:
             while box.room():
                 box.put(0, sound(SMALLEST))
-        Kept(deliveries, "b").add(2 * MB)
+        Kept(deliveries, Client(address="b")).add(2 * MB)
         for box in boxes:
             box.close()
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import each
 from support.examples import examples
 
-from edgeserve.clients import Client
+from edgeserve.clients import Client, Idle
 from edgeserve.residency.rounds import Place, Rounds
 
 
@@ -53,6 +54,19 @@ def test_a_newcomer_goes_ahead_of_a_client_that_just_had_its_turn() -> None:
     add(rounds, "b1")
     rounds.end(first)
     assert drain(rounds) == "b1 a2"
+
+
+@each(("key", "next_"), [(Idle.CLIENT, "a2"), (Idle.KEY, "b")])
+def test_of_newcomers_those_of_a_key_with_nothing_under_way(key: Idle, next_: str) -> None:
+    rounds: Rounds[Item] = Rounds()
+    rounds.add(item("10.0.0.1", "a1", "a"))
+    assert rounds.take() is not None
+    for one in (item("10.0.0.1", "a1, again", "a"), item("10.0.0.2", "a2", "a"), item("10.0.0.1", "b", "b")):
+        rounds.add(one)
+    found = rounds.next(idle=key)
+    assert found is not None
+    assert rounds.is_idle(found.place.groups, key)
+    assert {one.name for one in rounds if rounds.is_idle(one.place.groups, key)} == {"b", next_}
 
 
 def test_newcomers_never_go_ahead_of_one_who_waits_since_before_them() -> None:
