@@ -29,10 +29,16 @@ class Idle(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client: its key, empty where the server asks for none, and its address."""
+    """A client.
+
+    Fields:
+        key   its key; empty where the server asks for none
+        sole  no other key is in force, so its key tells no clients apart
+    """
 
     key: str = ""
     address: str = ""
+    sole: bool = False
 
     @property
     def owner(self) -> Client:
@@ -41,11 +47,13 @@ class Client:
 
     @property
     def groups(self) -> Groups:
-        """All clients with the same key, without keys of the same site; among them, those of the same network.
+        """All clients with the same key; among them, those of the same network.
 
-        The network counts beside the key, since a whole household may use one key.
+        The network counts beside the key, since a whole household may use one key. Where all clients have the same key,
+        or none, their site stands for it.
         """
-        return (self.key or _site(self.group[1]),), self.group
+        key = "" if self.sole else self.key
+        return (key or _site(self.group[1]),), self.group
 
     @property
     def group(self) -> tuple[str, str]:

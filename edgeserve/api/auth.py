@@ -34,6 +34,8 @@ The key stands there as it is, or percent-encoded (RFC 3986, 2.1): a sub-protoco
 NO_KEY = "no key or a wrong one; send Authorization: Bearer <key>, or x-api-key: <key>"
 KEY = "edgeserve.key"
 """Key in a request's scope: the group of clients with the same API key (``Key.group``)."""
+SOLE = "edgeserve.sole"
+"""Key in a request's scope: whether this is the only key in force."""
 GRANT = "edgeserve.grant"
 """Key in a request's scope: the ``Key`` that came with the request."""
 
@@ -75,7 +77,7 @@ class KeyRequired:
                 if key is None:
                     await _refuse(Unauthorized(self._ring.problem or NO_KEY), scope, receive, send)
                     return
-                scope[KEY], scope[GRANT] = key.group, key
+                scope[KEY], scope[SOLE], scope[GRANT] = key.group, self._ring.sole, key
                 receive, send = held.enter_context(guarded(self._ring, key, scope, receive, send))
                 if scope["type"] == "websocket" or scope["method"] not in SAFE:
                     counted = self._ring.pace(key).request()
@@ -167,7 +169,8 @@ def _require_owner(request: Request) -> None:
 def client_of(scope: Scope) -> Client:
     """The client of a request. All loopback addresses count as one, and IPv4 in IPv6's form as the IPv4 address."""
     host = (scope.get("client") or ("",))[0]
-    return Client(scope.get(KEY, ""), LOOPBACK if is_loopback(host) else host.removeprefix("::ffff:"))
+    address = LOOPBACK if is_loopback(host) else host.removeprefix("::ffff:")
+    return Client(scope.get(KEY, ""), address, scope.get(SOLE, False))
 
 
 def is_loopback(host: str) -> bool:

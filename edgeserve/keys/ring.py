@@ -102,6 +102,11 @@ class Keyring:
         """Whether a key that ``find`` has found is in force now, perhaps with other limits."""
         return any(one.digest == key.digest for one in self._paces)
 
+    @property
+    def sole(self) -> bool:
+        """Whether one key is in force, and no other."""
+        return len(self._paces) == 1
+
     def pace(self, key: Key) -> Pace:
         """The pace of a key that ``find`` has found."""
         return self._paces[key]

@@ -42,7 +42,13 @@ def test_a_client_belongs_to_its_key_and_to_its_network() -> None:
     assert Client("k", "10.0.0.1").groups == Client("k", "::ffff:10.0.0.1").groups
     assert Client("k", "10.0.0.1").groups != Client("k", "10.0.0.2").groups
     assert Client("", "10.0.0.1").groups == (("10.0.0.1",), ("", "10.0.0.1"))
-    assert Client("k", "10.0.0.1").owner == Client("k", "10.0.0.2").owner
+    assert Client("k", "10.0.0.1").owner == Client("k", "10.0.0.2", sole=True).owner
+
+
+def test_a_key_that_all_clients_have_tells_nobody_apart() -> None:
+    """A household of one key never had the places that are kept for other keys."""
+    for address, site in (("10.0.0.1", "10.0.0.1"), ("2001:db8:1:2::3", "2001:db8:1::/48")):
+        assert Client("k", address, sole=True).groups == ((site,), Client("k", address).group)
 
 
 @each(

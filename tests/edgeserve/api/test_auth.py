@@ -53,17 +53,17 @@ def test_without_a_key_by_the_address(address: Any, known_as: str) -> None:
     assert client_of({"type": "http", "client": address, "headers": []}) == Client("", known_as)
 
 
-def test_with_a_key_by_that_which_does_not_stand_there() -> None:
+def test_with_a_key_by_that_which_does_not_stand_there(tmp_path: Path) -> None:
     seen: list[Client] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         seen.append(client_of(scope))
 
-    def ask(key: str) -> None:
+    def ask(key: str, others: Path | None = None) -> None:
         headers = [(b"authorization", f"bearer {key}".encode())]
         scope = {"type": "http", "path": "/v1/chat", "client": ("192.0.2.7", 5), "headers": headers}
         scope["method"] = "POST"
-        asyncio.run(KeyRequired(app, Keyring(key))(scope, None, None))  # type: ignore[arg-type]
+        asyncio.run(KeyRequired(app, Keyring(key, others))(scope, None, None))  # type: ignore[arg-type]
 
     ask("sesame")
     ask("another")
@@ -71,6 +71,9 @@ def test_with_a_key_by_that_which_does_not_stand_there() -> None:
     assert seen[0] == seen[2] != seen[1]
     assert "sesame" not in repr(seen[0])
     assert seen[0].owner == Client(seen[0].key)
+    file.write(tmp_path / "keys.json", [Key("phone", digest_of(b"simsim"))])
+    ask("sesame", tmp_path / "keys.json")
+    assert [one.sole for one in seen] == [True, True, True, False]
 
 
 @each("host", ["", "localhost", "0.0.0.0", "::", "10.0.0.1", "127.0.0.1.far.example", "::ffff:10.0.0.1"])

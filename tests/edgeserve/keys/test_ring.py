@@ -38,6 +38,16 @@ def test_the_key_of_the_settings_manages_the_server() -> None:
     assert "sesame" not in repr(ring.__dict__)
 
 
+def test_the_only_key_is_one_until_another_comes(path: Path) -> None:
+    file.write(path, [PHONE])
+    ring = Keyring("", path)
+    assert ring.sole
+    file.write(path, [PHONE, Key("tablet", digest_of(b"simsim"))])
+    ring.look()
+    assert not ring.sole
+    assert not Keyring().sole
+
+
 def test_few_tokens_of_a_request_are_looked_at() -> None:
     assert Keyring("sesame").find([*[b"wrong"] * 4, b"sesame"]) is None
 
