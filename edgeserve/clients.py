@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import ipaddress
+from dataclasses import field
 from enum import Enum
 
 from edgeserve.dataclass import dataclass
@@ -38,7 +39,7 @@ class Client:
 
     key: str = ""
     address: str = ""
-    sole: bool = False
+    sole: bool = field(default=False, compare=False)  # its sessions stay its own when another key comes
 
     @property
     def owner(self) -> Client:

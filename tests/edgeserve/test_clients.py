@@ -49,6 +49,7 @@ def test_a_key_that_all_clients_have_tells_nobody_apart() -> None:
     """A household of one key never had the places that are kept for other keys."""
     for address, site in (("10.0.0.1", "10.0.0.1"), ("2001:db8:1:2::3", "2001:db8:1::/48")):
         assert Client("k", address, sole=True).groups == ((site,), Client("k", address).group)
+    assert Client("k", "10.0.0.1", sole=True) == Client("k", "10.0.0.1"), "the client stays when another key comes"
 
 
 @each(
