@@ -24,6 +24,8 @@ RESERVED = 192
 """Descriptors for everything but connections: model files, remote pictures, devices, connections just accepted."""
 ACCEPTED_AT_ONCE = 16
 """Connections accepted in one turn of the event loop. The next turn counts them and closes surplus ones."""
+BACKLOG = 1024
+"""Connections that the system queues until the server accepts them."""
 LOOK_SECONDS = 1.0
 BETWEEN = 1
 """Rank of a connection between two requests. Lower ranks never sent one; higher ranks are within one."""

@@ -23,7 +23,7 @@ from edgeserve.activity import Activity, Used
 from edgeserve.assembly import assemble
 from edgeserve.attendants import Attendant, Revocation, Served, Tuner
 from edgeserve.config import Config, ServerSettings
-from edgeserve.connections import LOOK_SECONDS, Connections, Patience, most, raise_descriptors
+from edgeserve.connections import BACKLOG, LOOK_SECONDS, Connections, Patience, most, raise_descriptors
 from edgeserve.doorway import make_doorway
 from edgeserve.ending import LastResort
 from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
@@ -54,8 +54,6 @@ END_SECONDS = 10.0
 NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 LOOK_SECONDS_AT_START = 0.2
 """Time between two looks for a signal while models are mapped."""
-BACKLOG = 1024
-"""Connections that the system queues until the server accepts them."""
 
 
 def serve(

@@ -13,16 +13,21 @@ from uvicorn.server import ServerState
 
 from edgeserve.announcement import Announcement
 from edgeserve.api.auth import is_loopback
+from edgeserve.api.bodies import Bodies
 from edgeserve.api.wyoming.dialogue import Dialogue
 from edgeserve.api.wyoming.memory import Memory
 from edgeserve.api.wyoming.services import Services
 from edgeserve.config import Config
-from edgeserve.connections import ACCEPTED_AT_ONCE
+from edgeserve.connections import ACCEPTED_AT_ONCE, BACKLOG
 from edgeserve.errors import ConfigError
 from edgeserve.listening import listen
 from edgeserve.protocols.wyoming import WyomingConnection
+from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.server")
+
+MOST_EVENTS = 8 * MB
+"""A quarter of the bytes that the events of all connections may take together. One client has half of them."""
 
 
 def bind(config: Config, *, insecure: bool) -> socket.socket:
@@ -50,6 +55,7 @@ class WyomingPort:
     def __init__(self, listener: socket.socket, state: State, idle_seconds: float) -> None:
         self._listener = listener
         self._services = Services(state.pool, state.sessions, state.limits, Memory())
+        self._bodies = Bodies(MOST_EVENTS, 0.0, traffic=state.pool.governor.accounts.traffic)
         self._idle_seconds = idle_seconds
         self._announcement = Announcement(*listener.getsockname()[:2])
 
@@ -59,11 +65,16 @@ class WyomingPort:
 
         def connection() -> WyomingConnection:
             return WyomingConnection(
-                lambda client, send: Dialogue(services, client, send), state, self._idle_seconds, **shared
+                lambda client, send: Dialogue(services, client, send),
+                state,
+                self._bodies,
+                self._idle_seconds,
+                **shared,
             )
 
         loop = asyncio.get_running_loop()
         server = await loop.create_server(connection, sock=self._listener, backlog=ACCEPTED_AT_ONCE)
+        self._listener.listen(BACKLOG)
         log.info("Wyoming is spoken on %s port %d", *self._listener.getsockname()[:2])
         await self._announcement.begin()
         return server

@@ -42,6 +42,7 @@ class Body:
         self.groups = groups
         self.size = self.arrived = self.parsed = 0
         self.whole = self.cut = False
+        self.on_cut: Callable[[], None] = lambda: None
         self._bodies = bodies
         self._waited = 0.0
         self._waits_since: float | None = None
@@ -64,6 +65,13 @@ class Body:
     def hold(self, size: int) -> None:
         """Count bytes that are kept for the request. Raises TooLarge and Busy."""
         self._bodies.add(self, size)
+
+    def keep(self, size: int) -> None:
+        """Count this many bytes from now on, in place of those so far. Raises TooLarge and Busy where they are more."""
+        if size > self.size:
+            self.hold(size - self.size)
+        else:
+            self._bodies.free(self, self.size - size)
 
     def parse(self, size: int) -> None:
         """Count bytes that the body's values take beside its text, as far as a body may be large. Raises Busy."""
@@ -106,6 +114,7 @@ class Body:
     def refuse(self) -> None:
         """End the request with Busy as soon as it reads the body, or now if it waits for the body."""
         self.cut = True
+        self.on_cut()
         if self._timer is not None and not self._timer.expired():  # else it ends anyway
             self._timer.reschedule(asyncio.get_running_loop().time())
 
@@ -143,6 +152,11 @@ class Bodies:
     def held(self, body: Body) -> int:
         """Bytes of a body that are in memory: none once its request has ended."""
         return body.size if body in self._open else 0
+
+    def free(self, body: Body, size: int) -> None:
+        """Count bytes of a body no more."""
+        body.size -= size
+        self._traffic.gone += size if body in self._open else 0
 
     def add(self, body: Body, size: int) -> None:
         """Count bytes of a body. Raises TooLarge for this body alone, and Busy as ``make_room`` does."""

@@ -12,6 +12,7 @@ from uvicorn.server import ServerState
 
 from edgeserve import clients
 from edgeserve.api.auth import client_of
+from edgeserve.api.bodies import Bodies, Body
 from edgeserve.api.wyoming.dialogue import Dialogue, failure
 from edgeserve.api.wyoming.events import Event, Parser, Received
 from edgeserve.api.wyoming.services import Send
@@ -30,14 +31,18 @@ Make = Callable[[Client, Send], Dialogue]
 
 
 class WyomingConnection(Bounded):
-    """One connection. ``make`` makes its dialogue. It ends after ``idle_seconds`` without an event."""
+    """One connection. ``make`` makes its dialogue. It ends after ``idle_seconds`` without an event.
 
-    def __init__(self, make: Make, state: ServerState, idle_seconds: float, **shared: Any) -> None:
+    ``bodies`` counts the events that are here, and cuts connections where all of them take too much memory.
+    """
+
+    def __init__(self, make: Make, state: ServerState, bodies: Bodies, idle_seconds: float, **shared: Any) -> None:
         super().__init__(**shared)
-        self._make, self._state, self._idle_seconds = make, state, idle_seconds
+        self._make, self._state, self._bodies, self._idle_seconds = make, state, bodies, idle_seconds
         self._parser = Parser()
         self._inbox: deque[Received] = deque()
-        self._held = 0
+        self._held = self._under_way = 0
+        self._body: Body | None = None
         self._news, self._writable = asyncio.Event(), asyncio.Event()
         self._writable.set()
         self._since = self.admitted.clock()
@@ -55,6 +60,8 @@ class WyomingConnection(Bounded):
             self.transport.write(failure(Busy(f"{text}; close some, or raise max_connections in models.toml")).write())
             self.transport.close()
             return
+        self._body = self._bodies.open(self._client)
+        self._body.on_cut = self.cut
         self._state.connections.add(self)  # type: ignore[arg-type]  # Uvicorn asks no more of them than this one has
         self._task = asyncio.get_running_loop().create_task(self._serve())
         self._state.tasks.add(self._task)
@@ -70,8 +77,14 @@ class WyomingConnection(Bounded):
                 self._proven, self._since = True, self.admitted.clock()
                 self._inbox.append(event)
                 self._held += event.size
+            self._count()
         except EdgeserveError as error:
             self._ending = error
+            self._parser = Parser()
+            if isinstance(error, Busy):
+                self._inbox.clear()
+                self._held = 0
+                self._count()
         self.plain = self._parser.missing
         self._news.set()
         if not self.may_read:
@@ -82,10 +95,16 @@ class WyomingConnection(Bounded):
         self._state.connections.discard(self)
         self._writable.set()
         if self._task is None or self._task.done():
-            self.admitted.remove(self)
+            self._leave()
         else:
             self._task.cancel()
         super().connection_lost(exc)
+
+    def _leave(self) -> None:
+        """Give back what the connection took of others. Idempotent."""
+        self.admitted.remove(self)
+        if self._body is not None:
+            self._bodies.close(self._body)
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -148,14 +167,24 @@ class WyomingConnection(Bounded):
 
     # The dialogue
 
+    @property
+    def _client(self) -> Client:
+        return client_of({"client": (self.peer, 0)})
+
+    def _count(self) -> None:
+        """Count the events that are here, and the part of one. Raises Busy where they have become too many."""
+        if self._body is not None:
+            self._body.keep(self._parser.held + self._held + self._under_way)
+
     async def _serve(self) -> None:
-        client = client_of({"client": (self.peer, 0)})
-        clients.current.set(client)
-        dialogue = self._dialogue = self._make(client, self._send)
+        clients.current.set(self._client)
+        dialogue = self._dialogue = self._make(self._client, self._send)
         try:
             while (event := await self._next()) is not None:
                 await dialogue.take(event)
-                self._working, self._since = False, self.admitted.clock()
+                del event  # else it would stay until the next one comes
+                self._working, self._under_way, self._since = False, 0, self.admitted.clock()
+                self._count()
                 await asyncio.sleep(0)  # an inbox that is not empty gives nobody else a turn
             if self._ending is not None and (self._is_open or not isinstance(self._ending, ShuttingDown)):
                 await self._send(failure(self._ending))
@@ -167,7 +196,7 @@ class WyomingConnection(Bounded):
             await dialogue.close()
             self.transport.close()
             if self._lost:
-                self.admitted.remove(self)
+                self._leave()
 
     async def _next(self) -> Received | None:
         """The next event; None where no more is to be answered."""
@@ -182,7 +211,7 @@ class WyomingConnection(Bounded):
         self._working = True
         # A ping asks for nothing; all else counts as HTTP's requests do, which keep a server from an idle end.
         self._state.total_requests += event.type != "ping"
-        self._held -= event.size
+        self._held, self._under_way = self._held - event.size, event.size
         self.go_on_reading()
         return event
 

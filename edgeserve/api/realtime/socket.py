@@ -9,6 +9,7 @@ from typing import Any
 from starlette.datastructures import State
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from edgeserve import logs
 from edgeserve.api import cache_salt, failures
 from edgeserve.api.auth import client_of
 from edgeserve.api.fields import NAME_CHARS, Fields
@@ -144,7 +145,8 @@ class Talk:
                 async with self._pace.piece():
                     self._session.take(command)
             if command.ignored:
-                log.info("an event has unknown fields, which change nothing: %s", ", ".join(command.ignored))
+                told = logs.shortened(", ".join(command.ignored), 1000)
+                log.warning("an event has unknown fields, which change nothing: %s", told)
             if isinstance(command, commands.Append):
                 await self._hear(command)
         except EdgeserveError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -16,8 +17,8 @@ VERSION = "1.10.2"
 """Version of the package ``wyoming`` whose events these are. Every header has it."""
 MAX_LINE, MAX_DATA, MAX_PAYLOAD = 64 << 10, 1 << 20, 1 << 20
 """Bytes of a header line, of its data and of its payload."""
-MAX_VALUES = 1024
-"""Values in a header line. They are read at once, and take many times their bytes."""
+MAX_VALUES, MAX_DATA_VALUES = 1024, 4096
+"""Values in a header line, which is read at once, and in data. They take many times their bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,9 @@ class Received:
             return Fields(dict(self.inline))
         name = f"the data of {self.type!r}"
         small = len(self.data) <= SMALL
-        read = read_object(self.data, name) if small else await READS.run(read_object, self.data, name)
-        return Fields({**self.inline, **dict(read.items())})
+        read = functools.partial(read_object, self.data, name, MAX_DATA_VALUES)
+        found = read() if small else await READS.run(read)
+        return Fields({**self.inline, **dict(found.items())})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,11 @@ class Parser:
     def has_part(self) -> bool:
         """Whether part of an event has come."""
         return bool(self._held) or self._head is not None
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory that the part takes, about."""
+        return len(self._held) + (self._head.size if self._head is not None else 0)
 
     @property
     def missing(self) -> int:

@@ -8,6 +8,8 @@ from edgeserve.api.sound import languages
 from edgeserve.api.values import Integer, Text, Texts
 
 MOST_HINTS, HINT_CHARS = 1000, 200
+PROMPT_CHARS = 4096
+"""Characters of all hints that are kept, the last ones: a connection keeps them, and no model reads as many."""
 RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 """Rates of sound in Hz that are understood. The filter for any other rate may have a million coefficients."""
 WIDTHS = (2, 4)
@@ -37,7 +39,7 @@ class Transcribe(Known):
     @property
     def prompt(self) -> str:
         """The hints as earlier text, the names last: models remember the end best."""
-        return ", ".join((*self.transcript_terms, *self.transcript_names))
+        return ", ".join((*self.transcript_terms, *self.transcript_names))[-PROMPT_CHARS:]
 
 
 class SoundForm(Known):

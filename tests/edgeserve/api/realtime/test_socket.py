@@ -18,6 +18,7 @@ from websockets.typing import Subprotocol
 from edgeserve.api.realtime import tasks
 from edgeserve.engine import Cancel, Rung
 from edgeserve.engines.fake.chat import FakeBatchChat
+from edgeserve.logs import Folding
 from edgeserve.messages import ChatEvent, ChatRequest
 
 PATH = "/v1/realtime"
@@ -418,3 +419,17 @@ def test_a_failing_engine_fails_the_answer_and_not_the_session() -> None:
             send(socket, "conversation.item.create", item=user(text))
             send(socket, "response.create", response={"output_modalities": ["text"]})
             assert until_told(socket, END)[-1]["response"]["status"] == status
+
+
+def test_unknown_fields_fill_no_log(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    """Each event wrote a line of 4 KB, which did not fold: a client wrote 1.7 MB a second."""
+    caplog.set_level("INFO")
+    with dial(running) as socket:
+        for _ in range(30):
+            send(socket, "input_audio_buffer.clear", **{f"f{at}" + "x" * 100: 1 for at in range(64)})
+        send(socket, "x")
+        until_told(socket, "error")
+    folding = Folding(limit=10)
+    found = [one for one in caplog.records if "unknown fields" in one.getMessage() and folding.filter(one)]
+    assert len(found) == 10
+    assert all(len(one.getMessage()) < 1100 for one in found)
