@@ -1,7 +1,11 @@
-"""The last resort of a server that ends: nothing stops a load on one of its own threads, except the process's end."""
+"""The end of a server in a hurry, and its last resort.
+
+Nothing stops a load on one of its own threads, except the process's end.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
@@ -11,6 +15,22 @@ log = logging.getLogger("edgeserve.server")
 
 LOOK_SECONDS = 0.5
 """Time between two looks whether an engine still loads, once the time is over."""
+HURRY_SECONDS = 1.0
+"""Time in which clients read that a second Ctrl-C cut their answers. Then the server drops the connections."""
+ANSWERS_SECONDS = 0.1
+"""Time between two looks whether the answers that were cut have ended."""
+
+
+def behind_answers(under_way: Callable[[], bool], drop: Callable[[], object], seconds: float) -> None:
+    """Call ``drop`` ``HURRY_SECONDS`` after the last answer has ended, or after ``seconds``. On the event loop.
+
+    An answer ends behind the step under way. A piece of a long prompt takes 1.5 s, and more on a busy machine.
+    """
+    again = asyncio.get_running_loop().call_later
+    if seconds > 0 and under_way():
+        again(ANSWERS_SECONDS, behind_answers, under_way, drop, seconds - ANSWERS_SECONDS)
+    else:
+        again(HURRY_SECONDS, drop)
 
 
 class LastResort:

@@ -25,7 +25,7 @@ from edgeserve.attendants import Attendant, Revocation, Served, Tuner
 from edgeserve.config import Config, ServerSettings
 from edgeserve.connections import BACKLOG, LOOK_SECONDS, Connections, Patience, most, raise_descriptors
 from edgeserve.doorway import make_doorway
-from edgeserve.ending import LastResort
+from edgeserve.ending import HURRY_SECONDS, LastResort, behind_answers
 from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
 from edgeserve.figures.collecting import collecting
 from edgeserve.listening import address, check_open, listen
@@ -47,8 +47,6 @@ log = logging.getLogger("edgeserve.server")
 
 LAST_WORDS_SECONDS = 5.0
 """Time after the drain time in which streams tell their clients that they were cut."""
-HURRY_SECONDS = 1.0
-"""The same time after a second Ctrl-C. Then the server drops the connections."""
 END_SECONDS = 10.0
 """Time after the last words in which engines close. Then a load on a thread of the server ends with the process."""
 NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -272,10 +270,11 @@ class Server(UvicornServer):
 
     def _hurry(self) -> None:
         """Cut all answers, and drop the connections of clients that do not read the last event."""
-        for gate in (*self._pool.gates.values(), *self._pool.leaving):
+        gates = (*self._pool.gates.values(), *self._pool.leaving)
+        for gate in gates:
             gate.abort(ShuttingDown("the server was told to end at once"))
         self._last_resort.arm(2 * HURRY_SECONDS)
-        asyncio.get_running_loop().call_later(HURRY_SECONDS, self._drop)
+        behind_answers(lambda: any(gate.work for gate in gates), self._drop, LAST_WORDS_SECONDS)
 
     def _drop(self) -> None:
         for connection in list(self.server_state.connections):

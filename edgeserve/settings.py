@@ -167,7 +167,8 @@ class Reader:
             if name not in names:
                 is_key = table or not isinstance(written[name], Mapping)
                 label = self.source.label(table, name) if is_key else self.source.label(name)
-                hint = suggestion(table, name, {**self.tables, table: names})
+                others = self.tables if is_key else {}  # the name of a table is no key of another one
+                hint = suggestion(table, name, {**others, table: names})
                 raise ConfigError(f"{label} is not a known setting; {hint}", param=name)
 
     def values(self, kind: type[Any], table: str, written: Mapping[str, Any], like: str = "") -> dict[str, Any]:

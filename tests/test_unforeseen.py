@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 
 import pytest
@@ -25,8 +26,15 @@ def child() -> None:
     subprocess.run([sys.executable, "-c", "print('[ERROR] unforeseen KeyError')"], capture_output=True, check=False)
 
 
+def child_with_a_file() -> None:
+    with tempfile.TemporaryFile() as file:
+        command = [sys.executable, "-c", "import sys; sys.stderr.write('[ERROR] unforeseen KeyError')"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=file) as process:
+            assert process.wait() == 0
+
+
 @pytest.mark.unforeseen
-@pytest.mark.parametrize("tell", [log, fail, child])
+@pytest.mark.parametrize("tell", [log, fail, child, child_with_a_file])
 def test_the_word_is_seen_wherever_it_is_told(tell: Callable[[], None]) -> None:
     with watching() as watch:
         tell()

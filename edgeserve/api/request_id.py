@@ -31,7 +31,8 @@ log = logging.getLogger("edgeserve.access")
 
 HEADER = "X-Request-Id"
 BEGINNINGS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
-ACCEPTED = 101
+ACCEPTED, REFUSED = 101, 403
+"""Statuses of a WebSocket. The server answers 403 to one that closes before it has been accepted, as ASGI says."""
 METHOD_CHARS, PATH_CHARS = 24, 120
 """Characters of a method and a path in the log: a flood of requests must not write a flood of text.
 
@@ -113,6 +114,8 @@ class RequestId:
         async def named(message: Message) -> None:
             if message["type"] in BEGINNINGS:
                 asked.mark(message, scope)
+            elif message["type"] == "websocket.close":
+                asked.status = asked.status or REFUSED
             await send(message)
 
         with asked.served():

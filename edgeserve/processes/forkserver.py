@@ -115,12 +115,20 @@ class ForkServer:
                 elif number != self._control.fileno():
                     self._pass_signals(number)
                 else:
-                    data, numbers, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, 2, socket.MSG_CMSG_CLOEXEC)
+                    data, numbers = self._order()
                     if not data:
                         self._end()
                         return None
                     if duty := self._fork(data, numbers):
                         return duty
+
+    def _order(self) -> tuple[bytes, Sequence[int]]:
+        """The next message of the server and its descriptors; empty once the server has gone."""
+        try:
+            data, numbers, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, 2, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionResetError:  # it was killed with a message of ours unread
+            return b"", ()
+        return data, numbers
 
     def _fork(self, data: bytes, numbers: Sequence[int]) -> Duty | None:
         if len(numbers) != 2:  # no descriptor was free; the kernel closed the status socket, and so the server knows

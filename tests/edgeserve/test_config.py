@@ -99,6 +99,8 @@ def test_device_and_preload_reach_all_engines() -> None:
     [
         ("[server]\nprot = 1\n", r"line 2: \[server\] prot is not a known setting; did you mean port\?"),
         ("[srver]\nport = 1\n", r"line 1: \[srver\] is not a known setting; did you mean \[server\]\?"),
+        ('[model.one]\njob = "llm"\n', r"line 1: \[model\] is not a known setting; did you mean \[models\]\?"),
+        ('[threads]\njob = "llm"\n', r"line 1: \[threads\] is not a known setting; expected one of: server"),
         ('[server]\nport = "80"\n', r"line 2: \[server\] port = '80': expected a whole number"),
         ("[server]\nport = true\n", "expected a whole number"),
         ("[server]\nport = -1\n", "expected a whole number from 0 to 65535"),

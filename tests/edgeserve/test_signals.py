@@ -97,6 +97,17 @@ def test_a_second_ctrl_c_ends_each_stream_with_an_error(first: int) -> None:
         assert one.ends()[0] == 0
 
 
+def test_a_second_ctrl_c_tells_a_stream_in_the_middle_of_a_long_step() -> None:
+    with served(delay=1.8) as one, one.stream() as response:
+        lines = response.iter_lines()
+        assert next(lines)
+        one.process.send_signal(signal.SIGINT)
+        until(one.refuses)
+        one.process.send_signal(signal.SIGINT)
+        assert the_end(lines)["error"]["message"] == "the server was told to end at once"
+        assert one.ends()[0] == 0
+
+
 def test_a_client_that_does_not_read_cannot_hold_the_end_up() -> None:
     with served(delay=0.0) as one, socket.socket() as silent:
         silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)

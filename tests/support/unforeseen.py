@@ -1,9 +1,14 @@
-"""Watches for errors that nobody foresaw: the word "unforeseen" in a log, or in what a process of ours printed."""
+"""Watches for errors that nobody foresaw: the word "unforeseen" in a log, or in what a process of ours printed.
+
+It sees the output of a process that a test reads to its end, or that goes into a file.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -35,8 +40,9 @@ class Watch(logging.Handler):
 
 @contextlib.contextmanager
 def watching() -> Iterator[Watch]:
-    """Over our logs, over commands in this process, and over every child whose output is read to its end."""
+    """Over our logs, over commands in this process, and over every child's output, read to its end or in a file."""
     watch, fail, communicate = Watch(), cli.fail, subprocess.Popen.communicate
+    begin, wait = subprocess.Popen.__init__, subprocess.Popen.wait
 
     def failing(error: Exception, **how: Any) -> int:
         if not isinstance(error, EdgeserveError | OSError):
@@ -49,16 +55,34 @@ def watching() -> Iterator[Watch]:
             watch.look(text)
         return told
 
+    def begun(self: subprocess.Popen[Any], *arguments: Any, **more: Any) -> None:
+        begin(self, *arguments, **more)
+        files = {one.fileno() for one in (more.get("stdout"), more.get("stderr")) if hasattr(one, "fileno")}
+        if regular := [one for one in files if stat.S_ISREG(os.fstat(one).st_mode)]:
+            written[self] = [os.dup(one) for one in regular]
+
+    def waited(self: subprocess.Popen[Any], *arguments: Any, **more: Any) -> int:
+        code = wait(self, *arguments, **more)
+        for one in written.pop(self, ()):
+            watch.look(os.pread(one, os.fstat(one).st_size, 0))
+            os.close(one)
+        return code
+
+    written: dict[subprocess.Popen[Any], list[int]] = {}
     ours = logging.getLogger("edgeserve")
     ours.addHandler(watch)
     replace(cli, "fail", failing)
     replace(subprocess.Popen, "communicate", read)
+    replace(subprocess.Popen, "__init__", begun)
+    replace(subprocess.Popen, "wait", waited)
     try:
         yield watch
     finally:
         ours.removeHandler(watch)
         replace(cli, "fail", fail)
         replace(subprocess.Popen, "communicate", communicate)
+        replace(subprocess.Popen, "__init__", begin)
+        replace(subprocess.Popen, "wait", wait)
 
 
 def replace(owner: object, name: str, by: Callable[..., Any]) -> None:

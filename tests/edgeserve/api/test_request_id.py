@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.server import Running, fake_pool, serving, until
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from edgeserve import logs
@@ -119,3 +120,12 @@ def test_a_websocket_is_one_request(running: Running, lines: Any) -> None:
         assert TRACE in socket.response.headers["traceresponse"]
     assert last(lines, "socket")["status"] == 101
     until(lambda: dict(count).get(labels, 0) == before + 1)
+
+
+@pytest.mark.parametrize("path", ["nowhere", "v1/chat", "v1/live/x"])
+def test_a_websocket_without_a_route_is_no_failure_of_the_server(running: Running, lines: Any, path: str) -> None:
+    address = running.url.rstrip("/").replace("http", "ws")
+    named = {"X-Request-Id": path.replace("/", "-")}
+    with pytest.raises(InvalidStatus, match="403"), connect(f"{address}/{path}", additional_headers=named):
+        pass
+    assert last(lines, path.replace("/", "-"))["status"] == 403

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import sys
 from pathlib import Path
@@ -42,3 +43,13 @@ def test_a_fork_server_whose_server_ended_first_ends_too() -> None:
         ours.close()
         with interpreter.begin("edgeserve.processes.forkserver", [theirs.fileno()]) as process:
             assert process.wait(SECONDS) == 0
+
+
+@linux
+def test_a_fork_server_whose_answer_nobody_read_ends_too() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs, interpreter.begin("edgeserve.processes.forkserver", [theirs.fileno()]) as process:
+        ours.send(b'{"preload": []}')
+        assert select.select([ours], [], [], SECONDS)[0], "it has answered"
+        ours.close()
+        assert process.wait(SECONDS) == 0
