@@ -294,10 +294,10 @@ def test_routes_that_change_one_node_are_refused(client: httpx.Client) -> None:
     assert leases.asked == []
 
 
-@each("path", ["/x/../admin/load", "/./admin/load", "/x/%2e%2e/admin/load", "{other}/x", "*"])
+@each("path", ["/x/../admin/load", "/./admin/load", "/x/%2e%2e/admin/load", "{other}/x", "*", "/x#y", "/x?y#z"])
 @each("upgrade", ["", "Upgrade: websocket\r\nConnection: Upgrade\r\n"])
 def test_a_path_that_leads_elsewhere_is_refused(path: str, upgrade: str) -> None:
-    """``@host`` behind the address of a node would name another machine, and get the client's key."""
+    """``@host`` behind the address of a node would name another machine, and get the client's key. ``#`` was 500."""
     with socket.create_server(("127.0.0.1", 0)) as there:
         host, port = there.getsockname()[:2]
         with door(leases := Leases([f"http://{host}:{port}"])) as url:
