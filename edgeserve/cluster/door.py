@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 
 from edgeserve.api.limits import Limits
-from edgeserve.cluster.asgi import STATUS, Receive, Scope, Send, answer, error, fail, is_proper, knows
+from edgeserve.cluster.asgi import STATUS, Receive, Scope, Send, answer, error, fail, is_proper, knows, target
 from edgeserve.cluster.passing import LIMITS, Lease, Passing
 from edgeserve.cluster.passing_socket import pass_socket, refuse
 from edgeserve.cluster.question import read_question
@@ -19,7 +19,7 @@ from edgeserve.cluster.question import read_question
 Status = Callable[[], Awaitable[Mapping[str, object]]]
 
 SLASHES = re.compile("/{2,}")
-IMPROPER = "invalid_path", "the path has to begin with a slash, and to have no parts . and .."
+IMPROPER = "invalid_path", "the path has to begin with a slash, and to have no #, and no parts . and .."
 
 
 class Door:
@@ -41,7 +41,7 @@ class Door:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
-        elif not is_proper(scope["path"]):
+        elif not is_proper(scope["path"]) or b"#" in target(scope):  # no address of a node could have it
             await self._refuse(scope, receive, send)
         elif scope["type"] == "websocket":
             question = read_question(scope["path"], scope["query_string"])

@@ -159,10 +159,12 @@ class Passing:
         """The answer once its headers are there. Raises httpx.HTTPError, and ClientGone when nobody waits for it."""
         import httpx
 
+        from edgeserve.cluster.nodes import Nodes
+
         if self._client is None:
             timeout = httpx.Timeout(BETWEEN_BYTES, connect=CONNECT_SECONDS)
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-            self._client = without_cookies(httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False))
+            self._client = without_cookies(httpx.AsyncClient(timeout=timeout, transport=Nodes(limits), trust_env=False))
             # Its own would ask for gzip in the name of clients that cannot unpack it.
             self._client.headers.clear()
         address = httpx.URL(url, raw_path=target(scope))
@@ -227,6 +229,7 @@ async def _pieces(answer: httpx.Response, send: Send) -> None:
     try:
         async for piece in answer.aiter_raw():
             await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await asyncio.sleep(0)  # hundreds of pieces may be at hand, and neither side would wait
     except httpx.HTTPError as problem:
         log.warning("%s was lost within its answer: %r", answer.url, problem)
         last = _last_words(answer.headers.get("content-type", ""))

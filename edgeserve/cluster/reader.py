@@ -27,8 +27,11 @@ def make_client(key: str = "") -> httpx.AsyncClient:
     """A client that talks to nodes directly, without a proxy. ``key``: the key of the nodes."""
     import httpx
 
+    from edgeserve.cluster.nodes import Nodes
+
     headers = {b"Authorization": f"Bearer {key}".encode()} if key else {}
-    return without_cookies(httpx.AsyncClient(headers=headers, timeout=SECONDS, trust_env=False))
+    transport = Nodes(httpx.Limits(max_connections=100, max_keepalive_connections=20))
+    return without_cookies(httpx.AsyncClient(headers=headers, timeout=SECONDS, transport=transport, trust_env=False))
 
 
 def without_cookies(client: httpx.AsyncClient) -> httpx.AsyncClient:
