@@ -96,7 +96,7 @@ class FakeChat(FakeEngine):
         if request.suffix is not None and "insert" not in facts(self.spec).abilities:
             raise NotSupported("this model has no tokens for a text with a gap", param="suffix")
         prompt = shortened(request, self._fitting, int(self._number("context", 1024)))
-        size = len(prompt.split())
+        size, words = len(prompt.split()), self._answer(request, prompt).split()  # no picture is here after an event
         if request.count:
             yield PromptEvent(size)
         if request.count == "only":
@@ -107,7 +107,6 @@ class FakeChat(FakeEngine):
             yield from map(ToolCallEvent, calls)
             yield FinishEvent("tool_calls", size, len(calls))
             return
-        words = self._answer(request, prompt).split()
         limit = len(words) if request.max_tokens is None else min(request.max_tokens, len(words))
         teller = Teller(Thoughts() if request.prompt is None and not request.json_object else None)
         told, stopped = 0, ""

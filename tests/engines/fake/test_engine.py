@@ -19,7 +19,15 @@ from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
 from edgeserve.engines.fake.engine import MARK, FakeEngine, FakeSpeechToText, FakeTextToSpeech
 from edgeserve.engines.fake.rerank import FakeRerank
 from edgeserve.errors import EngineFailure
-from edgeserve.messages import TranscribeRequest
+from edgeserve.messages import (
+    ChatRequest,
+    ImagePart,
+    Message,
+    PromptEvent,
+    TextPart,
+    TokenEvent,
+    TranscribeRequest,
+)
 
 
 class TestFakeChat(ChatContract):
@@ -40,6 +48,17 @@ class TestFakeChat(ChatContract):
         assert engine.savings() == {"prefix_cache": 7 << 20}
         engine.close()
         assert engine.savings() == {"prefix_cache": 0}
+
+    def test_pictures_are_read_before_the_first_event(self, engine: FakeChat) -> None:
+        engine.open()
+        engine.heat()
+        picture = ImagePart(memoryview(bytes(6)))
+        asked = ChatRequest((Message("user", (picture, TextPart("what?"))),), max_tokens=9, count="first")
+        answer = engine.chat(asked, threading.Event())
+        assert next(answer) == PromptEvent(1)
+        picture.release()
+        said = "".join(event.text for event in answer if isinstance(event, TokenEvent))
+        assert said == "1 images of 6 bytes: what?"
 
     def test_a_leak_outlives_the_engine(self) -> None:
         engine = FakeChat(ModelSpec("llm", "fake", "", options={"leak_mb": 3}))
