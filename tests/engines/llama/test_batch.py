@@ -1096,3 +1096,29 @@ def test_a_text_takes_the_room_of_an_answer_that_waits_for_its_reader() -> None:
     batch.step()
     assert (text.job, text.error, text.cells) == (None, None, 200)
     assert not other.preempted
+
+
+@each("ends", ["the text", "its reader"])
+def test_a_text_that_waited_for_an_answer_begins_when_that_pauses(ends: str) -> None:
+    """It came behind the answer that had left for it: both waited for the other to end, for ever."""
+    batch, context = batch_of(size=600, slots=2, limit=0)
+    unread, _ = batch.take(prompt(1, 300), "a/1")
+    decode(batch, unread)
+    text = embeds(batch, 400, piece=100, salt="b/1")
+    batch.step()
+    assert (text.preempted, text.cells) == (True, 0)
+    unread.held = True
+    for _ in range(4):
+        batch.step()
+    assert text.cells == 300
+    if ends == "its reader":
+        unread.held = False
+        batch.push(unread, 7)
+    while text.job is not None:
+        batch.step()
+    batch.give_back(text)
+    if ends == "the text":
+        unread.held = False
+        batch.push(unread, 7)
+    decode(batch, unread)
+    assert context.held[unread.sequence] == [*prompt(1, 300), 7]
