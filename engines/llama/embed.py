@@ -53,8 +53,8 @@ def _decode_piece(batch: Batch, slot: Slot, left: Sequence[int], mean: Mean) -> 
 
     The text begins where there is room for all of it, so that it rarely waits with cells that others could use.
     """
-    batch.seats.make_room(slot, len(left))
     tokens = left[: batch.context.outputs]
+    batch.seats.make_room(slot, len(left), len(tokens))
     rows = batch.context.embed(tokens, slot.position, slot.sequence)
     if rows is None:
         raise batch.seats.no_room()

@@ -35,7 +35,9 @@ class Seats:
         self, context: Context, slots: Sequence[Slot], kept: int, saved: PrefixCache, swapper: Swapper
     ) -> None:
         self._context, self._slots, self._kept, self._saved, self._swapper = context, slots, kept, saved, swapper
-        self.awaited = self._texts = 0
+        self.awaited = 0
+        self._line: list[object] = []
+        """Texts that wait for a slot."""
 
     @property
     def full(self) -> bool:
@@ -51,14 +53,23 @@ class Seats:
             self.awaited -= 1
 
     def until_turn(self, cancel: Cancel) -> Iterator[None]:
-        """As ``until_free`` for a text to embed, which lets answers go first, and waiting texts of other requests."""
-        others, self._texts = self._texts, self._texts + 1
+        """As ``until_free`` for a text to embed, which lets answers go first, and texts that wait for longer.
+
+        It takes no slot in which it would wait for other texts to end: an answer that comes meanwhile would be younger.
+        """
+        place = object()
+        self._line.append(place)
         try:
-            while not cancel.is_set() and (self.full or self.awaited or others):
-                others = 0  # they have looked behind this one by the next time
+            while not cancel.is_set() and (self.full or self.awaited or place is not self._line[0] or self._text_waits):
                 yield None
         finally:
-            self._texts -= 1
+            self._line.remove(place)
+
+    @property
+    def _text_waits(self) -> bool:
+        """Whether a text has a slot and no room yet, and only texts are in its way."""
+        texts = (slot for slot in self._slots if slot.busy and slot.reads_texts and not slot.held)
+        return any(not slot.whole and slot.wanted <= self._beside_answers for slot in texts)
 
     def next_jobs(self) -> list[Slot]:
         """The slots whose job is done in this step: all, but one beside answers, whose tokens wait for each.
@@ -69,45 +80,56 @@ class Seats:
         slots.sort(key=lambda one: one.used if self.awaited else one.stepped)
         return slots[:1] if self.awaited or any(slot.waiting for slot in self._slots) else slots
 
-    def make_room(self, slot: Slot, cells: int) -> None:
-        """Evict idle slots, and preempt answers, until ``cells`` are free for the job of a slot.
+    def make_room(self, slot: Slot, cells: int, now: int = 0) -> None:
+        """Evict idle slots, and preempt answers, until there is room for the job of a slot, which needs ``cells``.
 
         The first call of a slot asks for all of its cells. No other text or picture begins in them. Tokens that answers
         have still to read keep their room. Else an answer that starts over would find the next job in its place, time
         and again. ``gives_way`` chooses among the answers and the job. No answer leaves for a job that waits all the
-        same. Raises Waits where the job gives way, and Busy where nothing else is under way that could end.
+        same. None leaves before the next ``now`` cells, or all without a number, take its room: short ones end sooner.
+        Raises Waits where the job gives way, and Busy where nothing else is under way that could end.
         """
         begins = not slot.whole
         if begins and self._comes_behind(slot):
             raise Waits
         wanted = cells + (sum(one.rest for one in self._slots if one is not slot) if begins else 0)
-        staying = [one for one in self._slots if one.busy]
-        others = [one for one in staying if not one.preempted and one is not slot]
+        staying, leaving = [one for one in self._slots if one.busy], list[Slot]()
+        others = any(not one.preempted and one is not slot for one in staying)
         while _taken(staying) + wanted > self._context.size:
-            leaving = gives_way([one for one in staying if one is slot or _may_leave(one)])
-            if leaving is not slot:
-                staying.remove(leaving)
+            least = gives_way([one for one in staying if one is slot or _may_leave(one)])
+            if least is not slot:
+                staying.remove(least)
+                leaving.append(least)
             elif others:
                 slot.wanted = cells
                 raise Waits
             else:
                 raise self.no_room()
-        for one in others:
-            if one not in staying:
-                self._swapper.preempt(one)
-        self._swapper.make_room(wanted + sum(len(one.pending) for one in staying if one.waiting))
+        self._clear(wanted, now or wanted, staying, leaving)
         slot.wanted = 0
         if begins:
             slot.whole = cells
             self._swapper.look_again()  # those that came behind it
+
+    def _clear(self, wanted: int, now: int, staying: Sequence[Slot], leaving: list[Slot]) -> None:
+        """Free ``now`` cells at once. Idle slots give up all that is ``wanted`` beside those that stay."""
+        while leaving and _taken((*staying, *leaving)) + now > self._context.size:
+            self._swapper.preempt(leaving.pop(0))
+        pending, soon = (sum(len(one.pending) for one in slots if one.waiting) for slots in (staying, leaving))
+        self._swapper.make_room(pending + max(now + soon, wanted - sum(one.cells for one in leaving)))
 
     def _comes_behind(self, slot: Slot) -> bool:
         """Whether an older request waits for texts alone: a job that begins would take their room, time and again.
 
         Texts end soon. Where answers are in the way of the older request, too, nobody waits for it.
         """
-        room = self._context.size - _taken(one for one in self._slots if one.busy and not one.reads_texts)
+        room = self._beside_answers
         return any(0 < one.lacks <= room for one in self._slots if one.used < slot.used)
+
+    @property
+    def _beside_answers(self) -> int:
+        """Cells beside those of answers: free ones, and those of texts."""
+        return self._context.size - _taken(one for one in self._slots if one.busy and not one.reads_texts)
 
     def no_room(self) -> Busy:
         """The error of a request that needs cells which others take."""

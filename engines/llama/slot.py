@@ -94,8 +94,8 @@ class Slot:
 
     @property
     def lacks(self) -> int:
-        """Cells for which it waits before it begins; 0 where it has some."""
-        return 0 if self.cells else self.wanted or len(self.pending) * self.preempted
+        """Cells for which it waits before it begins; 0 where it has some, and while it waits for its reader."""
+        return 0 if self.cells or self.held else self.wanted or len(self.pending) * self.preempted
 
     @property
     def idle(self) -> bool:

@@ -6,7 +6,7 @@ import functools
 import itertools
 import random
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy
@@ -551,6 +551,7 @@ def test_texts_count_as_answers_of_their_client(clients: str, stops: str) -> Non
     works = [embed(batch, [prompt(1, 400 // len(clients))], threading.Event(), salt=f"{one}/1") for one in clients]
     for one in works:
         next(one)
+        batch.step()
     assert [slot.salt[0] for slot in batch.slots] == list(clients)
     for slot in batch.slots:
         slot.cells = 100
@@ -767,6 +768,50 @@ def test_a_text_begins_beside_the_one_that_it_let_go_first() -> None:
         batch.step()
     assert (small.cells, small.job) == (100, None)
     assert 100 <= large.cells < 400
+
+
+@each(("asked", "length"), itertools.product([1, 15, 30, 50], [1, 10, 40, 150]))
+def test_a_question_waits_for_no_text_of_the_whole_context(asked: int, length: int) -> None:
+    """It waited for five of them, minutes in a context of 4,096 tokens: those in all slots, each to its end."""
+    context: Any = Embedding(600)
+    context.outputs = 10
+    batch, ended = Batch(context, 1, PrefixCache(0), Drafts(0), beside=4), 0
+    texts = [embed(batch, [prompt(seed, 580)] * 9, threading.Event(), salt=f"{seed}/") for seed in range(6)]
+    for step in range(2 * 58):
+        ended += _go_on(texts)
+        batch.step()
+        if step == asked:
+            break
+    while batch.seats.full:
+        ended += _go_on(texts)
+        batch.step()
+    question, steps, began = batch.take(prompt(9, 40), "q/")[0], 0, ended
+    for token in range(length):
+        while question.output is None:
+            ended += _go_on(texts)
+            batch.step()
+            steps += 1
+            assert steps < 300, "it waits"
+        assert (token > 0) or steps < 8, "its first token waits"
+        batch.push(question, token)
+    assert ended - began <= 1 + length // 50
+    batch.give_back(question)
+    before = ended
+    for _ in range(600):
+        ended += _go_on(texts)
+        batch.step()
+    assert ended - before > 7, "texts go on"
+    for one in texts:
+        one.close()  # type: ignore[attr-defined]
+
+
+def _go_on(texts: list[Iterator[Any]]) -> int:
+    """Let each request for texts go on as the loop of the host does; how many texts have ended."""
+    ended = 0
+    for one in texts:
+        while next(one) is not None:
+            ended += 1
+    return ended
 
 
 @each("salts", [("a/1", "b/1", "c/1"), ("a/1", "a/2", "b/1"), ("", "", "")])
@@ -1096,3 +1141,29 @@ def test_a_text_takes_the_room_of_an_answer_that_waits_for_its_reader() -> None:
     batch.step()
     assert (text.job, text.error, text.cells) == (None, None, 200)
     assert not other.preempted
+
+
+@each("ends", ["the text", "its reader"])
+def test_a_text_that_waited_for_an_answer_begins_when_that_pauses(ends: str) -> None:
+    """It came behind the answer that had left for it: both waited for the other to end, for ever."""
+    batch, context = batch_of(size=600, slots=2, limit=0)
+    unread, _ = batch.take(prompt(1, 300), "a/1")
+    decode(batch, unread)
+    text = embeds(batch, 400, piece=100, salt="b/1")
+    batch.step()
+    assert (text.preempted, text.cells) == (True, 0)
+    unread.held = True
+    for _ in range(4):
+        batch.step()
+    assert text.cells == 300
+    if ends == "its reader":
+        unread.held = False
+        batch.push(unread, 7)
+    while text.job is not None:
+        batch.step()
+    batch.give_back(text)
+    if ends == "the text":
+        unread.held = False
+        batch.push(unread, 7)
+    decode(batch, unread)
+    assert context.held[unread.sequence] == [*prompt(1, 300), 7]

@@ -1,0 +1,101 @@
+"""Answers, texts and readers that pause, all in one full context: each comes to its end, and loses nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy
+from hypothesis import given
+from hypothesis import strategies as some
+from support.counting import CountingContext, prompt
+from support.examples import examples
+
+from edgeserve.engines.llama.batch import Batch
+from edgeserve.engines.llama.cache import PrefixCache
+from edgeserve.engines.llama.context import Item
+from edgeserve.engines.llama.drafts import Drafts
+from edgeserve.engines.llama.embed import embed
+
+SIZE = 300
+ROUNDS = 6000
+"""Rounds in which the largest crowd has long ended."""
+
+
+class Embedding(CountingContext):
+    def embed(self, tokens: list[int], position: int, sequence: int) -> Any:
+        assert self.decode([Item(token, position + at, sequence, True) for at, token in enumerate(tokens)])
+        return numpy.ones((len(tokens), 2), "float32")
+
+
+def answering(batch: Batch, length: int, said: int, salt: str, pauses: Mapping[int, int]) -> Iterator[int]:
+    """An answer; yields the rounds for which its reader pauses, 0 for a step. Its tokens are all in the context."""
+    yield from (0 for _ in batch.seats.until_free())
+    slot, _ = batch.take(prompt(length, length), salt)
+    try:
+        for token in range(min(said, SIZE - length)):
+            while slot.output is None:
+                assert not slot.full, "it ends early"
+                yield 0
+            slot.held = token in pauses
+            if slot.held:
+                yield pauses[token]
+            slot.held = False
+            batch.push(slot, token % 250)
+        while slot.output is None:
+            yield 0
+        assert batch.context.held[slot.sequence] == slot.tokens  # type: ignore[attr-defined]
+        assert slot.tokens == [*prompt(length, length), *(token % 250 for token in range(min(said, SIZE - length)))]
+    finally:
+        batch.give_back(slot)
+
+
+def reading(batch: Batch, lengths: list[int], salt: str, cancel: threading.Event) -> Iterator[int]:
+    """A request for vectors of so many texts; yields 0 for a step."""
+    events = list(map(prompt, range(len(lengths)), lengths))
+    yield from (0 for event in embed(batch, events, cancel, (), salt) if event is None)
+
+
+tokens = some.sampled_from([20, 100, 150, 200, 295])
+clients = some.sampled_from(["a/1", "a/2", "b/1", "c/1"])
+pausing = some.dictionaries(some.integers(0, 29), some.sampled_from([1, 5, 60]), max_size=2)
+answers = some.tuples(some.just("answer"), tokens, some.sampled_from([1, 30, 150]), clients, pausing)
+texts = some.tuples(some.just("texts"), some.lists(tokens, min_size=1, max_size=4), clients)
+begins, leaves = some.integers(0, 30), some.one_of(some.none(), some.integers(1, 100))
+
+
+@examples(200)
+@given(
+    some.lists(some.tuples(begins, leaves, some.one_of(answers, texts)), min_size=2, max_size=10),
+    some.sampled_from([(1, 4), (2, 4), (1, 1), (1, 0), (4, 4)]),
+    some.sampled_from([5, 17, 40]),
+)
+def test_each_comes_to_its_end(coming: list[tuple[int, int | None, Any]], slots: tuple[int, int], piece: int) -> None:
+    context: Any = Embedding(SIZE)
+    context.outputs = piece
+    batch = Batch(context, slots[0], PrefixCache(0), Drafts(0), beside=slots[1])
+    waiting, going = sorted(coming, key=lambda one: one[0]), list[list[Any]]()
+    for now in range(ROUNDS):
+        while waiting and waiting[0][0] <= now:
+            _, leaving, (kind, *rest) = waiting.pop(0)
+            cancel = threading.Event()
+            events = answering(batch, *rest) if kind == "answer" else reading(batch, *rest, cancel)
+            going.append([events, now + (leaving or ROUNDS), 0])
+        for one in tuple(going):
+            events, leaving, paused = one
+            if now >= leaving:
+                events.close()
+                going.remove(one)
+            elif paused:
+                one[2] -= 1
+            elif (wanted := next(events, None)) is None:
+                going.remove(one)
+            else:
+                one[2] = wanted
+        if not waiting and not going:
+            break
+        batch.step()
+    assert not going, "they wait for each other"
+    assert not batch.busy
+    assert not batch.seats.awaited
