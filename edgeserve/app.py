@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
 
-from edgeserve.api.limits import Limits
+from edgeserve.api.limits import Limits, max_pixels
 from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.routes import exception_handlers, middleware, routes
 from edgeserve.config import Config, ServerSettings
@@ -28,8 +28,10 @@ from edgeserve.units import MB
 log = logging.getLogger("edgeserve.app")
 
 
-def _limits(server: ServerSettings) -> Limits:
+def _limits(server: ServerSettings, memory: int) -> Limits:
+    """``memory``: bytes of the machine."""
     return Limits(
+        max_image_pixels=max_pixels(memory),
         max_body_bytes=server.max_body_mb * MB,
         max_json_bytes=server.max_json_mb * MB,
         body_seconds=server.body_timeout,
@@ -87,7 +89,7 @@ def build(
     ConfigError.
     """
     _check_peers(config)
-    limits, means = _limits(config.server), means or Means.none(config)
+    limits, means = _limits(config.server, pool.governor.probe.known().total), means or Means.none(config)
     ring = ring or keyring(config, means.store)
     monitor = Monitor(lambda: pool.gates.values(), pool.governor, idle_policy(config), pool.idle)
     manager = Manager(config, pool, monitor, means)

@@ -52,6 +52,7 @@ def assemble(config: Config, store: Store) -> tuple[Pool, Assembly]:
         allocator=find(catalog.ALLOCATOR)(),
         undelivered=lambda: deliveries.held,
         workers=roster.pids,
+        helpers=roster.helpers,
     )
     modules: set[str] = set()
     assembly = Assembly(config, store, governor, _launchers(config, modules, roster), modules)

@@ -122,7 +122,8 @@ class Makers:
         from edgeserve.api.pictures.reader import PictureFilesHere
         from edgeserve.models import catalog
 
-        return PictureFilesApart(self._for_pictures(), catalog.PICTURES) if self._apart else PictureFilesHere()
+        traffic = self._pool.governor.accounts.traffic
+        return PictureFilesApart(self._for_pictures(), catalog.PICTURES, traffic) if self._apart else PictureFilesHere()
 
     def _documents(self) -> Any:
         from edgeserve.api.documents.reader import DocumentsApart, DocumentsHere
@@ -155,4 +156,4 @@ class Makers:
         from edgeserve.processes.resting import Resting
 
         forks = Resting(lambda: make_launcher(preload), idle_seconds=rests_after(self._config))
-        return Children(self._pool.roster.add(forks))
+        return Children(self._pool.roster.add_helpers(forks))

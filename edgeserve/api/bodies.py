@@ -147,7 +147,7 @@ class Bodies:
     def close(self, body: Body) -> None:
         if body in self._open:
             self._open.remove(body)
-            self._traffic.gone += body.size
+            self._traffic.go(body.size)
 
     def held(self, body: Body) -> int:
         """Bytes of a body that are in memory: none once its request has ended."""
@@ -156,12 +156,12 @@ class Bodies:
     def free(self, body: Body, size: int) -> None:
         """Count bytes of a body no more."""
         body.size -= size
-        self._traffic.gone += size if body in self._open else 0
+        self._traffic.go(size if body in self._open else 0)
 
     def add(self, body: Body, size: int) -> None:
         """Count bytes of a body. Raises TooLarge for this body alone, and Busy as ``make_room`` does."""
         body.size += size
-        self._traffic.came += size if body in self._open else 0
+        self._traffic.come(size if body in self._open else 0)
         if body.size > self.limit:
             raise self.too_large(body.size)
         self.make_room(body)

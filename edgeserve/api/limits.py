@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Literal
 
 from starlette.requests import Request
@@ -11,13 +13,23 @@ from edgeserve.api import failures
 from edgeserve.api.auth import client_of
 from edgeserve.api.bodies import Bodies
 from edgeserve.dataclass import dataclass
-from edgeserve.memory.traffic import Traffic, own
+from edgeserve.memory.traffic import Own, Traffic, own
 from edgeserve.units import MB
 
 HOLD = "edgeserve.hold"
 """Key in a request's scope: a function that counts bytes beside the body. Raises TooLarge and Busy."""
 PARSE = "edgeserve.parse"
 """Key in a request's scope: a function that counts the bytes of the values in its body. Raises Busy."""
+MAX_IMAGE_PIXELS, PIXEL_MEMORY = 20_000_000, 256
+"""Pixels of a picture, and bytes of the machine's memory for each of them.
+
+A decoder takes 8 bytes a pixel (docs/decisions/0018). So one never takes more than 1/32 of a small machine.
+"""
+
+
+def max_pixels(memory: int) -> int:
+    """Pixels of the largest picture on a machine of so many bytes."""
+    return min(MAX_IMAGE_PIXELS, memory // PIXEL_MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +43,7 @@ class Limits:
     max_body_bytes: int = 32 * MB
     max_json_bytes: int = 16 * MB
     body_seconds: float = 20.0
-    max_image_pixels: int = 20_000_000
+    max_image_pixels: int = MAX_IMAGE_PIXELS
     max_images: int = 8
     max_audio_seconds: float = 7200.0
     max_text_chars: int = 262_144
@@ -63,7 +75,8 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            with _owning(Own()):
+                await self._app(scope, receive, send)
             return
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > self._bodies.limit:
@@ -76,9 +89,18 @@ class BodyLimit:
             return await body.next(receive)
 
         scope[HOLD], scope[PARSE] = body.hold, body.parse
-        token = own.set(lambda: self._bodies.held(body))  # tasks of a live session outlive the request
         try:
-            await self._app(scope, counted, send)
+            with _owning(Own(lambda: self._bodies.held(body))):  # tasks of a live session outlive the request
+                await self._app(scope, counted, send)
         finally:
-            own.reset(token)
             self._bodies.close(body)
+
+
+@contextlib.contextmanager
+def _owning(mine: Own) -> Iterator[None]:
+    """Name the bytes of the request for all code that serves it."""
+    token = own.set(mine)
+    try:
+        yield
+    finally:
+        own.reset(token)

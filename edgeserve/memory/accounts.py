@@ -42,6 +42,7 @@ class Accounts:
     """One entry for each engine.
 
     ``undelivered``: bytes of answers that their readers have not taken yet, which belong to no engine; any thread.
+    ``helpers``: bytes of short-lived processes, such as decoders of pictures, in the latest reading; any thread.
     ``clock`` in seconds, the clock of ``Resident.last_used``. ``wall`` in seconds since the epoch.
     """
 
@@ -51,6 +52,7 @@ class Accounts:
         peaks: Peaks | None = None,
         *,
         undelivered: Callable[[], int] = lambda: 0,
+        helpers: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.monotonic,
         wait: Wait = threading.Condition.wait,
         wall: Callable[[], float] = time.time,
@@ -61,6 +63,7 @@ class Accounts:
         self.figures = Figures()
         self.timeline = Timeline(clock, wall)
         self.undelivered = undelivered
+        self._helpers = helpers
         self.traffic = Traffic()
         self.clock = clock
         self.wall = wall
@@ -162,13 +165,13 @@ class Accounts:
 
     @property
     def passing(self) -> int:
-        """Bytes of requests and answers, which come and go."""
-        return self.undelivered() + self.traffic.held
+        """Bytes of requests and answers, and of the processes that decode them: all come and go."""
+        return self.undelivered() + self.traffic.held + self._helpers()
 
     @property
     def passing_of_others(self) -> int:
         """Bytes of requests and answers that may go before the current request ends."""
-        return max(0, self.passing - own.get()())
+        return max(0, self.passing - own.get().held)
 
     def booked(self) -> Amount:
         """Memory that all engines hold: the sum over their rungs and over the running requests."""

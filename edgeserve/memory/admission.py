@@ -222,7 +222,7 @@ class Admission:
         others = [one for one in self._accounts if one is not entry]
         pinned = [one.resident.id for one in others if one.resident.pinned and one.held.host]
         policy = self._accounts.policy
-        return DoesNotFit(refusal.does_not_fit(need, decision, limit, readings, pinned, policy, own.get()()))
+        return DoesNotFit(refusal.does_not_fit(need, decision, limit, readings, pinned, policy, own.get().held))
 
     def _restore_budget(self, entry: Entry) -> None:
         """The engine took more than expected: idle engines make room after the fact."""

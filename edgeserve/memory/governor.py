@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import platform
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -286,15 +285,15 @@ def make_governor(
     allocator: Allocator | None = None,
     undelivered: Callable[[], int] = lambda: 0,
     workers: Callable[[], Iterable[int]] = tuple,
+    helpers: Callable[[], Iterable[int]] = tuple,
 ) -> Governor:
     """A governor for this machine.
 
-    ``peaks``: the file of learned peaks; None forgets them at the end. ``devices``: returns the accelerators of a
-    runtime. ``allocator``: MLX's. ``undelivered``: bytes of answers that their readers have not taken yet.
-    ``workers``: pids of the server's other processes.
+    ``peaks``: the file of learned peaks; None forgets them at the end. ``devices``: accelerators of a runtime.
+    ``allocator``: MLX's. ``undelivered``: bytes of answers that wait for their readers. ``workers``: pids of the
+    server's other processes, and ``helpers`` those of one request each.
     """
-    accounts = Accounts(policy, Peaks(peaks), undelivered=undelivered)
-    accelerator = DeviceReader(devices, accounts.device_held, accounts.device_mapped, allocator)
-    probe = Probe(override_mb=policy.override_memory_mb, accelerator=accelerator, workers=workers)
-    macos = tuple(int(part) for part in platform.mac_ver()[0].split(".") if part)
-    return (Governor if policy.enabled else OpenGovernor)(accounts, probe, macos=macos)
+    accounts = Accounts(policy, Peaks(peaks), undelivered=undelivered, helpers=lambda: probe.known().process.helpers)
+    reader = DeviceReader(devices, accounts.device_held, accounts.device_mapped, allocator)
+    probe = Probe(override_mb=policy.override_memory_mb, accelerator=reader, workers=workers, helpers=helpers)
+    return (Governor if policy.enabled else OpenGovernor)(accounts, probe, macos=metal.macos_version())

@@ -7,6 +7,7 @@ The four candidates: docs/apple.md.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 
 from edgeserve.dataclass import dataclass
@@ -54,3 +55,8 @@ def limits(readings: Readings, macos: tuple[int, ...] = (), *, cache_fraction: f
     memory = valid.get(winner, LEAST)
     wired = min(recommended, memory) if recommended and macos >= WIRED_SINCE else None
     return MetalLimits(memory, int(memory * cache_fraction), wired, winner, candidates)
+
+
+def macos_version() -> tuple[int, ...]:
+    """The version of macOS, such as (15, 1); empty on other systems."""
+    return tuple(int(part) for part in platform.mac_ver()[0].split(".") if part)

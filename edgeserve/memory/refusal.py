@@ -29,16 +29,17 @@ def does_not_fit(
     policy: MemoryPolicy,
     own: int = 0,
 ) -> str:
-    """Text of DoesNotFit (507). ``own``: bytes of the request's own body."""
+    """Text of DoesNotFit (507). ``own``: bytes of the request's own body and pictures."""
     figures = _figures(need, decision, budget)
     if 0 < decision.missing <= own:
-        return f"{figures}. The request's own body takes {mb(own)}, and there is no room for both: send less at a time"
+        text = f"The request's own body and pictures take {mb(own)}, and there is no room for both"
+        return f"{figures}. {text}: send less at a time"
     return f"{figures}. {advice(need, decision, budget, readings, pinned, policy)}"
 
 
 def in_use(need: Need, decision: Decision, budget: Budget, seconds: float, passing: int = 0) -> str:
     """Text of Busy (503): the model fits, but not beside the engines at work and ``passing`` bytes of clients."""
-    sent = f" and the {mb(passing)} of other requests' bodies and unread answers are gone" if passing >= MB else ""
+    sent = f" and the {mb(passing)} of other requests' files and unread answers are gone" if passing >= MB else ""
     return (
         f"{_figures(need, decision, budget)}. It would fit once the engines in use are idle{sent}, "
         f"which did not happen within {seconds:g} s; try again later"

@@ -46,7 +46,7 @@ class Relief:
         """Called while an answer is made; takes microseconds below CRITICAL.
 
         At CRITICAL all idle engines are closed and caches dropped. Raises MemoryPressure when that is not enough. For
-        bodies and unread answers alone, that is done once in ``QUIET_SECONDS``: the answer continues beside them.
+        files and unread answers alone, that is done once in ``QUIET_SECONDS``: the answer continues beside them.
         """
         if self._is_urgent():
             with self._emergency:
@@ -123,7 +123,7 @@ class Relief:
     def _is_passing(self, now: Judgement) -> bool:
         """Whether memory is CRITICAL for what is no reason to stop this answer:
 
-        - bodies and unread answers, which are bounded, and may be others'
+        - files, their decoders, and unread answers, which are bounded, and may be others'
         - conversations that engines at work keep for later, which are bounded, too
         - what hot engines take beyond their measure, up to its noise: a plan may fill the budget up to CRITICAL
 

@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import contextvars
+import threading
 from collections.abc import Callable
 
-own: contextvars.ContextVar[Callable[[], int]] = contextvars.ContextVar("own", default=lambda: 0)
-"""Returns the bytes of the request that is served, which stay until its end. Threads of hosts see it, too."""
+
+class Own:
+    """Bytes of one request: ``body`` returns those of its body, and ``pictures`` are those of its decoded pictures."""
+
+    def __init__(self, body: Callable[[], int] = lambda: 0) -> None:
+        self._body = body
+        self.pictures = 0
+
+    @property
+    def held(self) -> int:
+        return self._body() + self.pictures
+
+
+own: contextvars.ContextVar[Own] = contextvars.ContextVar("own", default=Own())  # noqa: B039 - no request: it stays 0
+"""The bytes of the request that is served, which stay until its end. Threads of hosts see it, too."""
 
 
 class Traffic:
-    """The event loop counts, any thread reads.
+    """Any thread.
 
     ``came``: bytes that have arrived so far. ``gone``: those of them that are free again.
     """
 
     def __init__(self) -> None:
         self.came = self.gone = 0
+        self._lock = threading.RLock()  # a collection may free bytes in the midst of counting some
+
+    def come(self, size: int) -> None:
+        with self._lock:
+            self.came += size
+
+    def go(self, size: int) -> None:
+        with self._lock:
+            self.gone += size
 
     @property
     def held(self) -> int:

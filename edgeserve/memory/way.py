@@ -30,7 +30,7 @@ class Claim:
 class Rules:
     """Facts of one decision. ``unbooked``: private bytes beside all engines. ``now``: on the accounts' clock.
 
-    ``passing``: those of ``unbooked`` that are bodies and unread answers of other requests, and come free again.
+    ``passing``: those of ``unbooked`` that are files and unread answers of other requests, and come free again.
     """
 
     budget: Budget

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from edgeserve.errors import ShuttingDown
-from edgeserve.processes.child import Child
+from edgeserve.processes.child import Child, Children
 from edgeserve.processes.launcher import Launcher
 
 IDLE_SECONDS = 60.0
@@ -43,6 +43,7 @@ class Resting:
         self._launcher: Launcher | None = None
         self._timer: Timer | None = None
         self._running = 0
+        self._children = Children()
         self._stopped = False
 
     def start(self) -> None:
@@ -60,11 +61,15 @@ class Resting:
             self._leave()
             raise
         child.on_close(self._leave)
-        return child
+        return self._children.add(child)
 
     def pids(self) -> list[int]:
         launcher = self._launcher
         return launcher.pids() if launcher else []
+
+    def children(self) -> list[int]:
+        """Those of ``pids`` that were launched."""
+        return self._children.pids()
 
     def stop(self) -> None:
         with self._lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from edgeserve.dataclass import dataclass
@@ -21,15 +21,16 @@ class Shared:
 
 
 class Family:
-    """``workers`` returns the pids of all processes that this one has started. Any thread."""
+    """``workers`` returns the pids of all processes that this one has started, ``helpers`` some of them. Any thread."""
 
     def __init__(
         self,
         workers: Callable[[], Iterable[int]] = tuple,
         proc: Path = process.PROC,
         platform: str = sys.platform,
+        helpers: Callable[[], Iterable[int]] = tuple,
     ) -> None:
-        self._workers = workers
+        self._workers, self._helpers = workers, helpers
         self._proc = proc
         self._platform = platform
         self._shared: dict[int, Shared] = {}
@@ -37,18 +38,23 @@ class Family:
     def read(self) -> ProcessMemory:
         """Exact: the kernel walks every page of every process, some 17 ms for each GB in 4 KB pages."""
         own = process.read(self._proc, self._platform)
-        return _sum([own, *self._each(exact=True)])
+        return self._sum(own, self._each(exact=True))
 
     def read_quick(self) -> ProcessMemory:
         """By the kernel's counters, less what the latest exact reading of a worker has found to be shared."""
         own = process.read_counters(self._proc)
-        return _sum([own, *self._each(exact=False)])
+        return self._sum(own, self._each(exact=False))
 
-    def _each(self, exact: bool) -> list[ProcessMemory]:
+    def _sum(self, own: ProcessMemory, others: Mapping[int, ProcessMemory]) -> ProcessMemory:
+        members = (own, *others.values())
+        anon, file, total = (sum(getattr(one, name) for one in members) for name in ("anon", "file", "total"))
+        return ProcessMemory(anon, file, total, sum(others[pid].own for pid in self._helpers() if pid in others))
+
+    def _each(self, exact: bool) -> dict[int, ProcessMemory]:
         pids, known = tuple(self._workers()), self._shared  # other threads replace it meanwhile
         self._shared = {pid: known[pid] for pid in pids if pid in known}
-        found = (self._read(pid, exact or pid not in self._shared) for pid in pids)
-        return [one for one in found if one is not None]
+        found = {pid: self._read(pid, exact or pid not in self._shared) for pid in pids}
+        return {pid: one for pid, one in found.items() if one is not None}
 
     def _read(self, pid: int, exact: bool) -> ProcessMemory | None:
         """None for a worker that has ended."""
@@ -68,8 +74,3 @@ class Family:
 def _less(counted: ProcessMemory, shared: Shared) -> ProcessMemory:
     anon, file = max(0, counted.anon - shared.anon), max(0, counted.file - shared.file)
     return ProcessMemory(anon, file, max(anon + file, counted.total - shared.total))
-
-
-def _sum(members: Iterable[ProcessMemory]) -> ProcessMemory:
-    members = tuple(members)
-    return ProcessMemory(*(sum(getattr(one, name) for one in members) for name in ("anon", "file", "total")))

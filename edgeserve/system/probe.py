@@ -23,7 +23,7 @@ class Probe:
 
     ``override_mb`` simulates a smaller machine that runs nothing else; 0 reads the real one. ``proc`` and ``cgroups``
     are the roots to read, so that tests can record them. ``workers`` returns the pids of the server's other processes,
-    whose memory counts with its own.
+    whose memory counts with its own. ``helpers`` returns those of them that serve one request each.
     """
 
     def __init__(
@@ -36,11 +36,12 @@ class Probe:
         run: command.Run = command.run,
         accelerator: AcceleratorReader | None = None,
         workers: Callable[[], Iterable[int]] = tuple,
+        helpers: Callable[[], Iterable[int]] = tuple,
         interval: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.accelerator = accelerator or NullAccelerator()
-        self._family = Family(workers, proc, platform)
+        self._family = Family(workers, proc, platform, helpers)
         self._override = override_mb * MB
         self._proc = proc
         self._cgroups = cgroups

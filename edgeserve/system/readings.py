@@ -14,12 +14,14 @@ from edgeserve.device import AllocatorMemory
 class ProcessMemory:
     """Proportional share of the server's process: ``anon`` is anonymous, ``file`` is mapped and droppable.
 
-    ``total`` includes shared memory, which is no more droppable than anonymous memory.
+    ``total`` includes shared memory, which is no more droppable than anonymous memory. ``helpers``: bytes of it, not
+    droppable, that belong to processes which serve one request each.
     """
 
     anon: int = 0
     file: int = 0
     total: int = 0
+    helpers: int = 0
 
     @property
     def own(self) -> int:

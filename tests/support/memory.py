@@ -225,11 +225,12 @@ class World:
         self.peaks = Peaks()
         self.trims = 0
         self.code_drops = 0
-        self.undelivered = 0
+        self.undelivered = self.helpers = 0
         accounts = Accounts(
             policy,
             self.peaks,
             undelivered=lambda: self.undelivered,
+            helpers=lambda: self.helpers,
             clock=self.clock,
             wait=self._wait,
             wall=lambda: 1_704_067_200.0 + self.clock.now,

@@ -57,9 +57,9 @@ def watching() -> Iterator[Watch]:
 
     def begun(self: subprocess.Popen[Any], *arguments: Any, **more: Any) -> None:
         begin(self, *arguments, **more)
-        files = {one.fileno() for one in (more.get("stdout"), more.get("stderr")) if hasattr(one, "fileno")}
-        if regular := [one for one in files if stat.S_ISREG(os.fstat(one).st_mode)]:
-            written[self] = [os.dup(one) for one in regular]
+        files = [one for one in (more.get("stdout"), more.get("stderr")) if hasattr(one, "fileno")]
+        if regular := [one for one in files if stat.S_ISREG(os.fstat(one.fileno()).st_mode)]:
+            written[self] = list(map(reader, regular))
 
     def waited(self: subprocess.Popen[Any], *arguments: Any, **more: Any) -> int:
         code = wait(self, *arguments, **more)
@@ -83,6 +83,11 @@ def watching() -> Iterator[Watch]:
         replace(subprocess.Popen, "communicate", communicate)
         replace(subprocess.Popen, "__init__", begin)
         replace(subprocess.Popen, "wait", wait)
+
+
+def reader(file: Any) -> int:
+    """A descriptor that reads the file, also where the file itself is open to be written only."""
+    return os.open(file.name, os.O_RDONLY) if isinstance(file.name, str) else os.dup(file.fileno())
 
 
 def replace(owner: object, name: str, by: Callable[..., Any]) -> None:

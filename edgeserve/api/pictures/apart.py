@@ -13,6 +13,7 @@ from edgeserve.errors import Busy, UnsupportedMedia
 from edgeserve.media.children import Children
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Bounds, Task
+from edgeserve.memory.traffic import Own, Traffic, own
 from edgeserve.messages import ImagePart
 from edgeserve.processes.frames import Frame
 from edgeserve.units import MB
@@ -39,10 +40,13 @@ class _Pixels(bytearray):
 
 
 class PictureFilesApart:
-    """A child for each picture. ``decoder``: import string of a function as ``edgeserve.engines.llama.pixels.rgb``."""
+    """A child for each picture. ``decoder``: import string of a function as ``edgeserve.engines.llama.pixels.rgb``.
 
-    def __init__(self, children: Children, decoder: str) -> None:
-        self._children, self._decoder = children, decoder
+    ``traffic`` counts the bytes of decoded pictures.
+    """
+
+    def __init__(self, children: Children, decoder: str, traffic: Traffic | None = None) -> None:
+        self._children, self._decoder, self._traffic = children, decoder, traffic or Traffic()
         self._lock = threading.RLock()  # a collection may give memory back in the midst of taking some
         self._own: Counter[tuple[str, ...]] = Counter()
         """Bytes of decoded pictures by key, else by site, in memory that is shared with engines."""
@@ -56,7 +60,8 @@ class PictureFilesApart:
         if not data:
             raise UnsupportedMedia(f"{param} is empty", param=param)
         client = clients.current.get().groups[0]
-        self._take(0, limits, client)
+        mine = own.get()
+        self._take(0, limits, client, mine)
         bounds = Bounds(MEMORY, CPU + limits.max_image_pixels // CPU_PIXELS)
         task = Task(f"{CHILD}:decode", "picture decoder", param, bounds, param, ADVICE)
         head = {"max_pixels": limits.max_image_pixels, "param": param, "decoder": self._decoder}
@@ -66,26 +71,30 @@ class PictureFilesApart:
             size = _size(frame, limits.max_image_pixels)
             if size is None:
                 raise helper.nonsense()
-        self._take(len(frame.body), limits, client)
+        self._take(len(frame.body), limits, client, mine)
         memory = frame.body.obj if isinstance(frame.body.obj, mmap.mmap) else _Pixels(frame.body)
-        weakref.finalize(memory, self._give_back, len(frame.body), client)
+        weakref.finalize(memory, self._give_back, len(frame.body), client, mine)
         return ImagePart(memoryview(memory), param, size[0] * size[1], size)
 
-    def _take(self, size: int, limits: Limits, client: tuple[str, ...]) -> None:
+    def _take(self, size: int, limits: Limits, client: tuple[str, ...], mine: Own) -> None:
         """Count bytes of a picture; 0 asks only whether there is room. Raises Busy."""
         largest = limits.max_image_pixels * RGB
         most, share = HELD_PICTURES * largest, OWN_PICTURES * largest
         with self._lock:
-            held, own = self.held, self._own[client]
-            if held + max(size, 1) > most or own + max(size, 1) > share:
-                text = f"the requests being served hold {held / MB:.0f} MB of pictures, {own / MB:.0f} MB of them for"
+            held, key = self.held, self._own[client]
+            if held + max(size, 1) > most or key + max(size, 1) > share:
+                text = f"the requests being served hold {held / MB:.0f} MB of pictures, {key / MB:.0f} MB of them for"
                 text += f" you, and the limits are {most / MB:.0f} and {share / MB:.0f} MB"
                 raise Busy(f"{text}: try again when some are done", retry_after=2)
             if size:
                 self._own[client] += size
+                mine.pictures += size
+                self._traffic.come(size)
 
-    def _give_back(self, size: int, client: tuple[str, ...]) -> None:
+    def _give_back(self, size: int, client: tuple[str, ...], mine: Own) -> None:
         with self._lock:
+            mine.pictures -= size
+            self._traffic.go(size)
             self._own[client] -= size
             if not self._own[client]:
                 del self._own[client]

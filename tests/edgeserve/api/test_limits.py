@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from starlette.requests import Request
+from support.cases import each
 
 from edgeserve.api.bodies import LARGEST_AT_ONCE, SHARE
-from edgeserve.api.limits import BodyLimit
+from edgeserve.api.limits import BodyLimit, max_pixels
 from edgeserve.errors import Busy, TooLarge
 from edgeserve.memory.traffic import own
+from edgeserve.units import GB
 
 LIMIT = 100
 
@@ -66,11 +68,11 @@ def test_the_threads_that_serve_a_request_know_the_bytes_of_its_own_body() -> No
         async def app(scope: Any, receive: Any, send: Any) -> None:
             work = contextvars.copy_context()  # as of a work in the queue of its gate
             await Request(scope, receive).body()
-            found.append(await asyncio.to_thread(work.run, lambda: own.get()()))
+            found.append(await asyncio.to_thread(work.run, lambda: own.get().held))
 
         await asyncio.gather(*(send_body(BodyLimit(app, LIMIT), size, 7) for size in (0, 30, 90)))
         assert sorted(found) == [7, 37, 97]
-        assert own.get()() == 0
+        assert own.get().held == 0
 
     asyncio.run(run())
 
@@ -84,10 +86,10 @@ def test_work_that_outlives_its_request_has_no_body() -> None:
         async def app(scope: Any, receive: Any, send: Any) -> None:
             await Request(scope, receive).body()
             works.append(contextvars.copy_context())
-            assert works[0].run(lambda: own.get()()) == 30
+            assert works[0].run(lambda: own.get().held) == 30
 
         await send_body(BodyLimit(app, LIMIT), 30)
-        assert works[0].run(lambda: own.get()()) == 0
+        assert works[0].run(lambda: own.get().held) == 0
 
     asyncio.run(run())
 
@@ -103,3 +105,9 @@ def test_a_refused_body_does_not_count_any_more() -> None:
         await send_body(app, LIMIT)
 
     asyncio.run(run())
+
+
+@each(("gigabytes", "millions"), [(1, 4), (3.79, 15), (4, 16), (8, 20), (64, 20)])
+def test_a_small_machine_takes_smaller_pictures(gigabytes: float, millions: int) -> None:
+    """A decoder takes 8 bytes a pixel, and several may be at work."""
+    assert max_pixels(int(gigabytes * GB)) // 1_000_000 == millions

@@ -14,7 +14,7 @@ from support.memory import FakeResident, World
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, DoesNotFit
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.memory.traffic import own
+from edgeserve.memory.traffic import Own, own
 from edgeserve.units import MB
 
 
@@ -34,15 +34,28 @@ def test_a_request_that_waits_for_what_clients_send_is_told_so() -> None:
     world = World(300, FakeResident("llm", 0, 190, pinned=True), FakeResident("asr", 0, 10, 60))
     world.heat("llm")
     world.governor.accounts.traffic.came, world.undelivered, world.probe.base = 90 * MB, 30 * MB, 120 * MB
-    with pytest.raises(Busy, match=r"idle and the 120 MB of other requests' bodies and unread answers are gone,"):
+    with pytest.raises(Busy, match=r"idle and the 120 MB of other requests' files and unread answers are gone,"):
         world.heat("asr")
+
+
+def test_a_request_waits_until_decoders_of_others_have_ended() -> None:
+    """It was refused with 507, as one that never fits: pictures of one key refused 80 requests of others."""
+    world = World(300, FakeResident("llm", 0, 190, pinned=True), FakeResident("asr", 0, 10, 60))
+    world.heat("llm")
+    world.helpers = world.probe.base = 100 * MB
+
+    def end() -> None:
+        world.helpers = world.probe.base = 0
+
+    world.on_wait = end
+    assert world.heat("asr").rung is Rung.HOT
 
 
 @pytest.fixture
 def owning() -> Iterator[Callable[[int], None]]:
     """Sets the bytes of the current request's own body."""
     before = own.get()
-    yield lambda size: own.set(lambda: size) and None
+    yield lambda size: own.set(Own(lambda: size)) and None
     own.set(before)
 
 
@@ -56,7 +69,9 @@ def test_a_body_that_leaves_its_own_request_no_room_is_refused_at_once(
     owning(mine * MB)
     world.governor.accounts.traffic.came, world.undelivered = (mine + others) * MB, unread * MB
     world.probe.base = (mine + others + unread) * MB
-    with pytest.raises(DoesNotFit, match=rf"own body takes {mine} MB, and there is no room for both: send less at a"):
+    with pytest.raises(
+        DoesNotFit, match=rf"own body and pictures take {mine} MB, and there is no room for both: send less at a"
+    ):
         world.heat("asr")
     assert world.waits == []
     world.governor.accounts.traffic.gone, world.undelivered, world.probe.base = (mine + others) * MB, 0, 0
@@ -69,7 +84,7 @@ def test_a_request_waits_for_the_bodies_of_others_beside_its_own(owning: Callabl
     world.heat("llm")
     owning(5 * MB)
     world.governor.accounts.traffic.came = world.probe.base = 120 * MB
-    with pytest.raises(Busy, match=r"idle and the 115 MB of other requests' bodies and unread answers are gone,"):
+    with pytest.raises(Busy, match=r"idle and the 115 MB of other requests' files and unread answers are gone,"):
         world.heat("asr")
 
 

@@ -105,6 +105,16 @@ def test_no_answer_is_stopped_for_what_other_clients_send(own: int, bodies: int,
         world.governor.check()
 
 
+def test_no_answer_is_stopped_for_decoders_of_others() -> None:
+    world = World(1250, FakeResident("llm", 0, 10), policy=dataclasses.replace(POLICY, max_percent=0.8))
+    world.heat("llm").leases = 1
+    world.helpers, world.probe.base = 100 * MB, 940 * MB
+    world.governor.check()
+    world.helpers = 0
+    with pytest.raises(MemoryPressure):
+        world.governor.check()
+
+
 @each(
     ("private", "grown", "stops"),
     [(800, 1, False), (800, 49, False), (800, 60, True), (10, 2, True), (400, 30, True)],

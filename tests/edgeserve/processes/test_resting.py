@@ -25,12 +25,14 @@ class FakeTimer:
 
 
 class FakeChild:
+    pid, exit = 8, None
+
     def on_close(self, call: Callable[[], None]) -> None:
         self.close = call
 
 
 class FakeLauncher:
-    """Launches children with pid 7; ``refuses`` makes the system refuse."""
+    """Launches children with pid 8 as a fork server of pid 7; ``refuses`` makes the system refuse."""
 
     refuses = False
 
@@ -153,5 +155,12 @@ def test_a_roster_knows_the_processes_of_all_launchers() -> None:
     boxes[0].launch()
     boxes[2].launch()
     assert roster.pids() == [7, 7]
+    assert roster.helpers() == []
+    helpers = Box()
+    roster.add_helpers(helpers.one)
+    child = helpers.one.launch("module:function", {}, "picture decoder")
+    assert (roster.pids(), roster.helpers()) == ([7, 7, 7], [8])
+    child.exit = 0  # type: ignore[misc]
+    assert roster.helpers() == []
     roster.stop()
     assert [launcher.steps for box in boxes for launcher in box.launchers] == [["launch", "stop"]] * 2

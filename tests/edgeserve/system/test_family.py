@@ -43,6 +43,14 @@ def test_a_quick_reading_leaves_out_what_a_worker_shares(tmp_path: Path) -> None
     assert family.read_quick() == kb(100 + 85, 40 + 10)
 
 
+def test_processes_that_serve_one_request_each_are_told_apart(tmp_path: Path) -> None:
+    write(tmp_path, "self", 100, 40)
+    write(tmp_path, "7", 50, 20)
+    write(tmp_path, "8", 30, 4)
+    found = Family(lambda: [7, 8], tmp_path, "linux", helpers=lambda: [8, 9]).read_quick()
+    assert (found.anon, found.helpers) == (180 * KB, 30 * KB)
+
+
 def test_a_worker_that_has_ended_counts_nothing(tmp_path: Path) -> None:
     write(tmp_path, "self", 100, 40)
     assert Family(lambda: [7], tmp_path, "linux").read_quick() == kb(100, 40)

@@ -24,6 +24,7 @@ from edgeserve.clients import Client
 from edgeserve.errors import Busy, Cancelled, InvalidRequest, TooLarge, UnsupportedMedia
 from edgeserve.media.children import Children
 from edgeserve.media.leash import Leash
+from edgeserve.memory.traffic import Own, own
 from edgeserve.messages import ImagePart
 from edgeserve.models import catalog
 from edgeserve.processes.launcher import make_launcher
@@ -46,8 +47,11 @@ def made(form: str, width: int = 30, height: int = 20) -> bytes:
     return out.getvalue()
 
 
-def read(files: PictureFilesApart, data: bytes, limits: Limits | None = None, client: str = "") -> ImagePart:
+def read(
+    files: PictureFilesApart, data: bytes, limits: Limits | None = None, client: str = "", mine: Own | None = None
+) -> ImagePart:
     asking = contextvars.copy_context()
+    asking.run(own.set, mine or Own())
     asking.run(clients.current.set, Client(address=client))
     return asking.run(files.read, data, limits or Limits(), "image", Leash())
 
@@ -145,6 +149,15 @@ def test_pictures_held_are_limited_and_given_back(files: PictureFilesApart) -> N
     gc.collect()
     assert files.held == 0
     assert not files._own
+
+
+def test_pictures_count_as_bytes_of_their_request(files: PictureFilesApart) -> None:
+    """They counted nowhere: others were refused as if the engines had taken the memory."""
+    mine = Own(lambda: 7)
+    before, picture = files._traffic.held, read(files, made("PNG"), mine=mine)
+    assert (mine.held, files._traffic.held - before) == (1807, 1800)
+    picture.release()
+    assert (mine.held, files._traffic.held - before) == (7, 0)
 
 
 @pytest.mark.slow
