@@ -68,7 +68,7 @@ class Resting:
         return launcher.pids() if launcher else []
 
     def children(self) -> list[int]:
-        """Those of ``pids`` that were launched."""
+        """Pids of the children that run."""
         return self._children.pids()
 
     def stop(self) -> None:

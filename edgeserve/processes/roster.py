@@ -27,7 +27,7 @@ class Roster:
         return [pid for launcher in self._launchers for pid in launcher.pids()]
 
     def helpers(self) -> list[int]:
-        """Those of ``pids`` that serve one request each."""
+        """Pids of the processes that run for one request each."""
         return [pid for launcher in self._of_helpers for pid in launcher.children()]
 
     def stop(self) -> None:
