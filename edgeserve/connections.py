@@ -55,6 +55,10 @@ class Connection(Protocol):
         """Rank for closing (0 closes first) and start of the wait; None while the server works for the connection."""
         ...
 
+    def has_asked(self) -> bool:
+        """Whether bytes have come that may be a request, and that the server has yet to read."""
+        ...
+
     def check(self, now: float) -> None:
         """Close the connection if it has waited too long."""
         ...
@@ -128,23 +132,29 @@ class Connections:
     def _make_room_for(self, client: str, full: bool) -> bool:
         """Close an idle connection for a new one of ``client``; False when there is none.
 
-        1. The client is at its share: one of its own.
+        1. The client is at its share: one of its own, but none that has just asked. The new one is told of the refusal;
+           a connection that is closed unread is told nothing, and of many that come at once one would be left.
         2. All places are taken: one of the client with the most connections.
         3. That client's connections are all at work: one of any client with more connections than the new one has, and
            only between two requests.
         """
         if full:
-            return self._make_room({client})
+            return self._make_room({client}, asked=False)
         own = self._clients[client]
         larger = {one for one, count in self._clients.items() if count > own}
         return self._make_room({self._largest()}) or self._make_room(larger, BETWEEN)
 
-    def _make_room(self, clients: Container[str], last: int | None = None) -> bool:
-        """Close the connection of lowest rank that waits longest. ``last``: the highest rank that may be closed."""
+    def _make_room(self, clients: Container[str], last: int | None = None, *, asked: bool = True) -> bool:
+        """Close the connection of lowest rank that waits longest.
+
+        ``last``: the highest rank that may be closed. ``asked``: also one that has just asked.
+        """
         now = self.clock()
         found: tuple[tuple[int, float], Connection] | None = None
         for one, owner in self._open.items():
             if owner not in clients or (waits := one.idle(now)) is None or (last is not None and waits[0] > last):
+                continue
+            if not asked and one.has_asked():
                 continue
             if found is None or waits < found[0]:
                 found = waits, one

@@ -141,6 +141,10 @@ class Bounded(asyncio.BufferedProtocol):
         """Whether the client has gone. A transport whose reading is paused does not notice."""
         return HANGUP is not None and self._polled(HANGUP)
 
+    def has_asked(self) -> bool:
+        """Whether bytes have come that may be a request, and that the server has yet to read."""
+        return False
+
     def has_unread(self) -> bool:
         """Whether bytes of the client wait in the system, and it is still there. Those of TLS may wait elsewhere."""
         return self._polled(select.POLLIN) and not self.has_gone()

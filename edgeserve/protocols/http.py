@@ -85,6 +85,10 @@ class HttpConnection(Bounded, H11Protocol):
             return 2, self._since
         return self.stalled(now)
 
+    def has_asked(self) -> bool:
+        waits = self._awaits_head and self._lingering is None and not self._closed
+        return waits and (self._reading.holds(self) or self.has_unread())
+
     def check(self, now: float) -> None:
         self.check_reader(now)
         if self.transport.is_closing():

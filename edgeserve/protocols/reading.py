@@ -78,6 +78,10 @@ class Reading:
         """Drop the bytes of a connection that is lost."""
         self._waiting.pop(one, None)
 
+    def holds(self, one: Reader) -> bool:
+        """Whether bytes of the connection wait for a turn."""
+        return one in self._waiting
+
     def _has_time(self) -> bool:
         return self._reads < READS and self._spent < SECONDS
 

@@ -173,6 +173,9 @@ class TlsDoor(asyncio.BufferedProtocol):
     def idle(self, now: float) -> tuple[int, float] | None:
         return 0, self._since
 
+    def has_asked(self) -> bool:
+        return False
+
     def check(self, now: float) -> None:
         if now - self._since >= (self._patience.linger if self._refused else self._patience.head):
             log.debug("%s did not complete its handshake of TLS in time: its connection was closed", self.peer)

@@ -1,7 +1,8 @@
 """hibari: one small network for each voice predicts spectral frames, and engines/tts/spectrum.py computes samples.
 
 The phonemizer comes from the package. Sessions and signal processing are our own, so that edgeserve controls their
-memory. The noise is seeded, so that the same request gives the same audio.
+memory. The noise is seeded, so that the same request gives the same audio with the same number of threads. Another
+number rounds otherwise, 34 dB below the voice, and the load of the machine chooses it (engines/onnx/crowd.py).
 """
 
 from __future__ import annotations

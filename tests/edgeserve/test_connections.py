@@ -24,11 +24,14 @@ class Clock:
 class Fake:
     def __init__(self, peer: str, rank: int | None = None, since: float = 0.0) -> None:
         self.peer, self.rank, self.since = peer, rank, since
-        self.closed = False
+        self.closed = self.asked = False
         self.checks: list[float] = []
 
     def idle(self, now: float) -> tuple[int, float] | None:
         return None if self.rank is None else (self.rank, self.since)
+
+    def has_asked(self) -> bool:
+        return self.asked
 
     def check(self, now: float) -> None:
         self.checks.append(now)
@@ -102,6 +105,20 @@ def test_who_never_asked_goes_before_who_did() -> None:
         closed.append(next(one.rank for one in held if one.closed and one.rank not in closed))
     assert closed == [0, 1, 2, 3]
     assert not room.admit(Fake("::1")), "all of its places are at work"
+
+
+def test_who_has_just_asked_gives_way_to_other_clients_alone() -> None:
+    """A client that asked in vain would hear nothing. One that asks all the time must keep nobody out."""
+    room = Connections(8, Clock())
+    asking = [Fake("10.0.0.1", 0) for _ in range(4)]
+    for one in asking:
+        assert room.admit(one)
+        one.asked = True
+    assert not room.admit(Fake("10.0.0.1"))
+    assert not any(one.closed for one in asking)
+    for number in range(5):
+        assert room.admit(Fake(f"10.0.0.{number + 2}"))
+    assert [one.closed for one in asking] == [True, False, False, False]
 
 
 def test_a_place_is_free_once() -> None:

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import logging
 import socket
+import threading
 import time
 from typing import Any
 
@@ -264,6 +265,23 @@ def test_a_client_with_all_its_places_at_work_is_told_so() -> None:
         held.go.set()
         assert (status, told["code"]) == (503, "queue_full")
         assert "max_connections" in told["message"]
+
+
+def test_of_requests_that_come_at_once_none_is_closed_unread() -> None:
+    """One place is left for five of them. Each connection was closed for the next one, without a word."""
+    connections = Connections(4)
+    with serving(fake_pool(["llm"]), connections=connections) as running, contextlib.ExitStack() as links:
+        held, accepting = Held(engine_of(running.pool.gates["llm"])), threading.Event()
+        link = links.enter_context(dialled(running))
+        link.sendall(CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO)
+        until(lambda: len(running.server.server_state.tasks) == 1)
+        running.server._loop.call_soon_threadsafe(accepting.wait)  # type: ignore[union-attr]
+        asking = [links.enter_context(dialled(running)) for _ in range(5)]
+        for link in asking:
+            link.sendall(HEALTH)
+        accepting.set()
+        assert sorted(read_answer(link)[0] for link in asking) == [200, 503, 503, 503, 503]
+        held.go.set()
 
 
 def test_a_request_whose_client_has_gone_keeps_its_place() -> None:
