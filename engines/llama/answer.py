@@ -142,7 +142,7 @@ def answer(
             continue
         read = progress.news()
         if not limit:
-            yield from read
+            yield from held(slot, read)
             break  # the prompt was read, and that is all
         picks = yield from picker.pick(slot)
         events, taken, over = _take(wording, picks, limit, context.size - slot.cells + len(slot.draft))

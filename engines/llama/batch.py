@@ -61,7 +61,7 @@ class Batch:
         self._uses = self._calls = self._read = 0
         """Counts of answers and calls; number of the latest call that read a prompt."""
         self.starved = False
-        """In the latest step a preempted answer or job waited for room, and no other one had work."""
+        """In the latest step something waited for room or for a slot, and nothing had work."""
 
     @property
     def slots(self) -> Sequence[Slot]:
@@ -157,8 +157,7 @@ class Batch:
             for slot in self._slots:
                 self.swapper.empty(slot)
             raise
-        starved = not shares and not jobs and any(slot.preempted and not slot.held for slot in self._slots)
-        self.starved = starved and not self.swapper.let_go()
+        self.starved = not (shares or jobs or self.seats.next_jobs()) and self.seats.starved()
         self._advance(shares)
 
     def _do_jobs(self, jobs: Sequence[Slot]) -> bool:

@@ -43,9 +43,9 @@ def _embed(batch: Batch, slot: Slot, tokens: Sequence[int], cancel: Cancel) -> I
                 return
             if slot.error is not None:
                 raise slot.error
-        yield EmbeddingEvent(mean.unit(), len(tokens))
     finally:
         batch.give_back(slot)
+    yield EmbeddingEvent(mean.unit(), len(tokens))  # a slow reader pauses the answer here, without a slot
 
 
 def _decode_piece(batch: Batch, slot: Slot, left: Sequence[int], mean: Mean) -> None:

@@ -131,6 +131,25 @@ class Seats:
         """Cells beside those of answers: free ones, and those of texts."""
         return self._context.size - _taken(one for one in self._slots if one.busy and not one.reads_texts)
 
+    def starved(self) -> bool:
+        """Let one go on where nothing has work. True if one waits, and none can go on beside those that pause."""
+        if any(slot.preempted and not slot.held for slot in self._slots):
+            return not (self._swapper.let_go() or self._resume())
+        return bool(self.awaited or self._line) and all(slot.busy and slot.held for slot in self._slots)
+
+    def _resume(self) -> bool:
+        """Let the oldest preempted answer go on, if it has room. False without one.
+
+        It left while its reader paused, for one that has come behind it since. So no other has to end before.
+        """
+        waiting = [slot for slot in self._slots if slot.preempted and slot.job is None and not slot.held]
+        oldest = min(waiting, key=lambda one: one.used, default=None)
+        busy = [slot for slot in self._slots if slot.busy]
+        if oldest is None or _taken(busy) + len(oldest.pending) > self._context.size:
+            return False
+        oldest.preempted = False
+        return True
+
     def no_room(self) -> Busy:
         """The error of a request that needs cells which others take."""
         text = f"the context of {self._context.size} tokens is taken by answers under way; try again later"

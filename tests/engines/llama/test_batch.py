@@ -1143,6 +1143,47 @@ def test_a_text_takes_the_room_of_an_answer_that_waits_for_its_reader() -> None:
     assert not other.preempted
 
 
+def test_a_text_and_an_answer_whose_reader_pauses_for_a_moment_both_go_on() -> None:
+    """The answer had left for the text, which came behind it. Both waited for another one to end, for ever."""
+    batch, context = batch_of(size=600, slots=2, limit=0)
+    answer, _ = batch.take(prompt(1, 300), "a/1")
+    decode(batch, answer)
+    text = embeds(batch, 400, piece=100, salt="b/1")
+    batch.step()
+    answer.held = True
+    batch.step()
+    assert answer.preempted
+    answer.held = False
+    batch.push(answer, 7)
+    for _ in range(4):
+        batch.step()
+    assert context.held[answer.sequence] == [*prompt(1, 300), 7]
+    batch.give_back(answer)
+    while text.job is not None:
+        batch.step()
+    assert text.cells == 400
+
+
+@each("waits", ["an answer", "a text", "nobody"])
+def test_a_batch_whose_slots_all_wait_for_their_readers_starves_who_waits_for_a_slot(waits: str) -> None:
+    """Nothing said so. The engine's thread went round and round, and no reader was cut."""
+    batch, _ = batch_of(slots=2)
+    unread = [batch.take(prompt(number, 50))[0] for number in range(2)]
+    batch.step()
+    for slot in unread:
+        slot.held = True
+    one = batch.seats.until_free() if waits == "an answer" else batch.seats.until_turn(threading.Event())
+    if waits != "nobody":
+        next(one)
+    batch.step()
+    assert batch.starved is (waits != "nobody")
+    assert [slot.cells for slot in unread] == [50, 50]
+    unread[0].held = False
+    batch.push(unread[0], 1)
+    batch.step()
+    assert not batch.starved
+
+
 @each("ends", ["the text", "its reader"])
 def test_a_text_that_waited_for_an_answer_begins_when_that_pauses(ends: str) -> None:
     """It came behind the answer that had left for it: both waited for the other to end, for ever."""
