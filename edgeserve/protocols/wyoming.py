@@ -77,14 +77,14 @@ class WyomingConnection(Bounded):
                 self._proven, self._since = True, self.admitted.clock()
                 self._inbox.append(event)
                 self._held += event.size
+        except EdgeserveError as error:
+            self._ending, self._parser = error, Parser()
+        try:
             self._count()
         except EdgeserveError as error:
-            self._ending = error
-            self._parser = Parser()
-            if isinstance(error, Busy):
-                self._inbox.clear()
-                self._held = 0
-                self._count()
+            self._ending, self._parser, self._held = error, Parser(), 0
+            self._inbox.clear()
+            self._count()
         self.plain = self._parser.missing
         self._news.set()
         if not self.may_read:

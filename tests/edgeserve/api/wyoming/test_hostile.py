@@ -17,10 +17,12 @@ from uvicorn.server import ServerState
 
 from edgeserve.api.bodies import SHARE, Bodies
 from edgeserve.api.fields import Fields
+from edgeserve.api.json_body import VALUE_BYTES
 from edgeserve.api.limits import Limits
 from edgeserve.api.wyoming.events import MAX_DATA, MAX_DATA_VALUES, MAX_PAYLOAD, Received
 from edgeserve.api.wyoming.fields import HINT_CHARS, MOST_HINTS, PROMPT_CHARS, Transcribe
 from edgeserve.connections import BACKLOG, Patience
+from edgeserve.memory.traffic import Traffic
 from edgeserve.protocols.wyoming import WyomingConnection
 from edgeserve.units import MB
 from edgeserve.wyoming import MOST_EVENTS
@@ -152,22 +154,24 @@ class Reading:
     def forget(self, one: Any) -> None: ...
 
 
+def connected(bodies: Bodies, dialogue: Slow) -> WyomingConnection:
+    one = WyomingConnection(
+        lambda client, send: dialogue,  # type: ignore[arg-type,return-value]
+        ServerState(),
+        bodies,
+        60.0,
+        connections=Registry(),
+        patience=Patience(),
+        reading=Reading(),
+    )
+    one.connection_made(Transport())
+    return one
+
+
 def test_connections_take_turns_event_by_event() -> None:
     async def run() -> list[str]:
         order, done = list[str](), asyncio.Event()
-        made = []
-        for name in "ab":
-            one = WyomingConnection(
-                lambda client, send, name=name: Slow(order, name, done),  # type: ignore[arg-type,misc]
-                ServerState(),
-                Bodies(MB, 0.0),
-                60.0,
-                connections=Registry(),
-                patience=Patience(),
-                reading=Reading(),
-            )
-            one.connection_made(Transport())
-            made.append(one)
+        made = [connected(Bodies(MB, 0.0), Slow(order, name, done)) for name in "ab"]
         for one in made:
             one.data_received(written("describe") * 20)
         await asyncio.wait_for(done.wait(), 20)
@@ -176,3 +180,17 @@ def test_connections_take_turns_event_by_event() -> None:
         return order
 
     assert json.dumps(asyncio.run(run())[:4]) == '["a", "b", "a", "b"]'
+
+
+def test_events_before_nonsense_count() -> None:
+    """They did not. Where memory was short, the second one was refused as an unforeseen error behind the first."""
+
+    async def run() -> int:
+        traffic = Traffic()
+        one = connected(Bodies(MB, 0.0, traffic=traffic), Slow([], "", asyncio.Event()))
+        one.data_received(b'{"type": "ping", "data": {"more": [%s0]}}\n' % (b"0," * 900) * 2 + b"nonsense\n")
+        held = traffic.held
+        one.connection_lost(None)
+        return held
+
+    assert asyncio.run(run()) > 2 * 900 * VALUE_BYTES
