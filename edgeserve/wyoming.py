@@ -21,6 +21,7 @@ from edgeserve.config import Config
 from edgeserve.connections import ACCEPTED_AT_ONCE, BACKLOG
 from edgeserve.errors import ConfigError
 from edgeserve.listening import listen
+from edgeserve.protocols.rota import Rota
 from edgeserve.protocols.wyoming import WyomingConnection
 from edgeserve.units import MB
 
@@ -56,6 +57,7 @@ class WyomingPort:
         self._listener = listener
         self._services = Services(state.pool, state.sessions, state.limits, Memory())
         self._bodies = Bodies(MOST_EVENTS, 0.0, traffic=state.pool.governor.accounts.traffic)
+        self._rota = Rota()
         self._idle_seconds = idle_seconds
         self._announcement = Announcement(*listener.getsockname()[:2])
 
@@ -68,6 +70,7 @@ class WyomingPort:
                 lambda client, send: Dialogue(services, client, send),
                 state,
                 self._bodies,
+                self._rota,
                 self._idle_seconds,
                 **shared,
             )

@@ -19,6 +19,7 @@ from edgeserve.api.wyoming.services import Send
 from edgeserve.clients import Client
 from edgeserve.errors import Busy, Cancelled, EdgeserveError, ShuttingDown
 from edgeserve.protocols.bounded import Bounded
+from edgeserve.protocols.rota import Rota
 
 log = logging.getLogger("edgeserve.wyoming")
 
@@ -33,12 +34,15 @@ Make = Callable[[Client, Send], Dialogue]
 class WyomingConnection(Bounded):
     """One connection. ``make`` makes its dialogue. It ends after ``idle_seconds`` without an event.
 
-    ``bodies`` counts the events that are here, and cuts connections where all of them take too much memory.
+    ``bodies`` counts the events that are here, and cuts connections where all of them take too much memory. ``rota``
+    gives the events of all connections their turns.
     """
 
-    def __init__(self, make: Make, state: ServerState, bodies: Bodies, idle_seconds: float, **shared: Any) -> None:
+    def __init__(
+        self, make: Make, state: ServerState, bodies: Bodies, rota: Rota, idle_seconds: float, **shared: Any
+    ) -> None:
         super().__init__(**shared)
-        self._make, self._state, self._bodies, self._idle_seconds = make, state, bodies, idle_seconds
+        self._make, self._state, self._bodies, self._rota, self._idle_seconds = make, state, bodies, rota, idle_seconds
         self._parser = Parser()
         self._inbox: deque[Received] = deque()
         self._held = self._under_way = 0
@@ -171,6 +175,10 @@ class WyomingConnection(Bounded):
     def _client(self) -> Client:
         return client_of({"client": (self.peer, 0)})
 
+    @property
+    def _network(self) -> str:
+        return clients.client_of(self.peer)
+
     def _count(self) -> None:
         """Count the events that are here, and the part of one. Raises Busy where they have become too many."""
         if self._body is not None:
@@ -185,7 +193,7 @@ class WyomingConnection(Bounded):
                 del event  # else it would stay until the next one comes
                 self._working, self._under_way, self._since = False, 0, self.admitted.clock()
                 self._count()
-                await asyncio.sleep(0)  # an inbox that is not empty gives nobody else a turn
+                await self._rota.turn(self._network)  # an inbox that is not empty gives nobody else a turn
             if self._ending is not None and (self._is_open or not isinstance(self._ending, ShuttingDown)):
                 await self._send(failure(self._ending))
         except Cancelled:

@@ -23,6 +23,7 @@ from edgeserve.api.wyoming.events import MAX_DATA, MAX_DATA_VALUES, MAX_PAYLOAD,
 from edgeserve.api.wyoming.fields import HINT_CHARS, MOST_HINTS, PROMPT_CHARS, Transcribe
 from edgeserve.connections import BACKLOG, Patience
 from edgeserve.memory.traffic import Traffic
+from edgeserve.protocols.rota import Rota
 from edgeserve.protocols.wyoming import WyomingConnection
 from edgeserve.units import MB
 from edgeserve.wyoming import MOST_EVENTS
@@ -159,6 +160,7 @@ def connected(bodies: Bodies, dialogue: Slow) -> WyomingConnection:
         lambda client, send: dialogue,  # type: ignore[arg-type,return-value]
         ServerState(),
         bodies,
+        Rota(),
         60.0,
         connections=Registry(),
         patience=Patience(),
