@@ -14,7 +14,7 @@ class Rota:
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """Those that wait, by client, the next client first."""
+        """Waiting connections by client, the next client first."""
         self._given = 0
         self._pass_is_due = False
 
