@@ -300,6 +300,17 @@ def test_a_decoder_may_take_less_on_a_small_machine(machine: int, file: int, meg
     assert most(DECODER_MEMORY, machine * MB, file * MB) == megabytes * MB
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_where_memory_runs_out_the_kernel_ends_children_of_one_request_first(files: SoundFilesApart) -> None:
+    """It ended the largest process, which may be the server."""
+    before = living()
+    with contextlib.closing(files.encoder("mp3", 24_000)) as encoder:
+        encoder.add(bytes(4800))
+        (child,) = living() - before
+        with open(f"/proc/{child}/oom_score_adj", encoding="ascii") as file:
+            assert file.read() == "1000\n"
+
+
 def test_an_encoder_that_dies_is_no_fault_of_the_client(files: SoundFilesApart) -> None:
     before = living()
     encoder = files.encoder("mp3", 24_000)
