@@ -53,6 +53,7 @@ def assemble(config: Config, store: Store) -> tuple[Pool, Assembly]:
         undelivered=lambda: deliveries.held,
         workers=roster.pids,
         helpers=roster.helpers,
+        end_helper=roster.end_largest_helper,
     )
     modules: set[str] = set()
     assembly = Assembly(config, store, governor, _launchers(config, modules, roster), modules)

@@ -115,7 +115,9 @@ class Makers:
         from edgeserve.audio.apart import SHARED, SoundFilesApart
         from edgeserve.audio.files import SoundFilesHere
 
-        return SoundFilesApart(self._children(*SHARED)) if self._apart else SoundFilesHere()
+        if not self._apart:
+            return SoundFilesHere()
+        return SoundFilesApart(self._children(*SHARED), machine=self._pool.governor.probe.known().total)
 
     def _picture_files(self) -> Any:
         from edgeserve.api.pictures.apart import PictureFilesApart

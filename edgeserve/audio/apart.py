@@ -19,43 +19,52 @@ from edgeserve.errors import Busy, UnsupportedMedia
 from edgeserve.media.children import Children, scarce
 from edgeserve.media.helper import Helper
 from edgeserve.media.leash import Leash
-from edgeserve.media.task import Bounds, Task
+from edgeserve.media.task import Bounds, Task, most
 from edgeserve.processes.closing import Closing
 from edgeserve.processes.frames import Kind, shared_memory
 from edgeserve.shares import Shares, has_share
-from edgeserve.units import MB
+from edgeserve.units import GB, MB
 
 CHILD = "edgeserve.audio.child"
-SHARED = ("av", CHILD)
-"""Modules that every child needs: imported once, and shared by all of them."""
+SHARED = ("av", "av.subtitles.stream", CHILD)
+"""Modules that children need: imported once, and shared by all of them.
+
+PyAV imports the second one for a kind of stream, when a child may have no memory left for it.
+"""
 CHECK_CPU, CHECK_CPU_MB = 3, 2
 """Seconds of processor time for a check: so many, and so many more for each MB. FFmpeg takes 0.1 s for a MB."""
 DECODE_CPU, DECODE_SHARE = 20, 10
 """Seconds of processor time for decoding: so many, and one more for so many seconds of sound."""
-ENCODER_MEMORY = 256 * MB
+DECODER_MEMORY, ENCODER_MEMORY = GB, 256 * MB
+LARGE_MACHINE = 32 * GB
+"""Memory of a machine that leaves a decoder the whole of its bound."""
 ENCODERS = 16
 """Most encoders at once. One whose client reads slowly waits with its child, so that nobody may have all."""
 
 
 class SoundFilesApart:
-    """A child for each check, each reading and each encoded answer. WAV and bare samples are written here."""
+    """A child for each check, each reading and each encoded answer. WAV and bare samples are written here.
 
-    def __init__(self, children: Children, encoders: int = ENCODERS) -> None:
-        self._children = children
+    ``machine``: bytes of its memory.
+    """
+
+    def __init__(self, children: Children, encoders: int = ENCODERS, machine: int = LARGE_MACHINE) -> None:
+        self._children, self._machine = children, machine
         self._most, self._encoders, self._lock = encoders, Shares(), threading.Lock()
 
     def check(self, data: bytes, max_seconds: float, param: str, leash: Leash) -> SharedClip:
         if not data:
             raise UnsupportedMedia(f"{param} is empty", param=param)
         file = SharedFile(data)
-        bounds = Bounds(cpu=CHECK_CPU + CHECK_CPU_MB * len(data) // MB)
+        memory = most(DECODER_MEMORY, self._machine, len(data))
+        bounds = Bounds(memory, CHECK_CPU + CHECK_CPU_MB * len(data) // MB)
         task = Task(f"{CHILD}:check", "sound check", param, bounds, param, SEND)
         with self._children.start(task, leash) as helper:
             file.give(helper, max_seconds, param)
             seconds = helper.result()
             if not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
                 raise helper.nonsense()
-        return SharedClip(self._children, file, max_seconds, param, seconds)
+        return SharedClip(self._children, file, max_seconds, param, seconds, memory)
 
     def samples(self, data: bytes, max_seconds: float, param: str, leash: Leash) -> bytes:
         with self.check(data, max_seconds, param, leash).decode(leash) as decoding:
@@ -118,11 +127,13 @@ class SharedFile:
 class SharedClip:
     """A checked file. Each reading decodes it in a child of its own.
 
-    ``seconds``: length of the sound; 0 when the file does not state it.
+    ``seconds``: length of the sound; 0 when the file does not state it. ``memory``: bytes that a decoder may take.
     """
 
-    def __init__(self, children: Children, file: SharedFile, max_seconds: float, param: str, seconds: float) -> None:
-        self.seconds, self.param = seconds, param
+    def __init__(
+        self, children: Children, file: SharedFile, max_seconds: float, param: str, seconds: float, memory: int
+    ) -> None:
+        self.seconds, self.param, self._memory = seconds, param, memory
         self._children, self._file, self.max_seconds = children, file, max_seconds
 
     def pieces(self) -> Iterator[bytes]:
@@ -133,7 +144,7 @@ class SharedClip:
     def decode(self, leash: Leash | None = None) -> Decoding:
         """Begin to decode; the caller closes the result. The pipe holds what nobody reads, and the decoder waits."""
         cpu = DECODE_CPU + int(min(self.seconds or math.inf, self.max_seconds) / DECODE_SHARE)
-        task = Task(f"{CHILD}:decode", "sound decoder", self.param, Bounds(cpu=cpu), self.param, SEND)
+        task = Task(f"{CHILD}:decode", "sound decoder", self.param, Bounds(self._memory, cpu), self.param, SEND)
         helper = self._children.start(task, leash)
         try:
             self._file.give(helper, self.max_seconds, self.param)

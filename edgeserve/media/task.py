@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from edgeserve.dataclass import dataclass
 from edgeserve.errors import EdgeserveError, EngineFailure, MemoryPressure, TooLarge, UnsupportedMedia
-from edgeserve.units import GB
+from edgeserve.units import GB, MB
 
+LEAST, SHARE = 48 * MB, 32
+"""Bytes that a child may take beside its file on the smallest machine, and its share of a larger one's memory."""
 PATIENCE_SECONDS = 60.0
 """Time in which a child must say something. A piece of sound takes a second on a slow machine."""
 RETRY_SECONDS = 5.0
@@ -23,6 +25,11 @@ class Bounds:
     memory: int = GB
     cpu: int | None = None
     patience: float = PATIENCE_SECONDS
+
+
+def most(bound: int, machine: int, file: int) -> int:
+    """Bytes that a child may take: ``bound``, and less on a small machine. ``file``: bytes of its input."""
+    return min(bound, max(LEAST, machine // SHARE) + file)
 
 
 @dataclass(frozen=True, slots=True)

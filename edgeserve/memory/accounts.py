@@ -149,7 +149,7 @@ class Accounts:
         """Remember the bytes that the process takes beside its engines; they show only while no request runs."""
         with self.changed:
             if self.no_reservations():
-                self._base = max(0, overhead(self.occupancies(), readings) - self.passing)
+                self._base = max(0, overhead(self.occupancies(), readings) - self._passing_in(readings))
 
     def occupancies(self, busy: Set[str] = frozenset(), spent: Set[tuple[str, str]] = frozenset()) -> list[Occupancy]:
         """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up.
@@ -168,10 +168,13 @@ class Accounts:
         """Bytes of requests and answers, and of the processes that decode them: all come and go."""
         return self.undelivered() + self.traffic.held + self._helpers()
 
-    @property
-    def passing_of_others(self) -> int:
+    def _passing_in(self, readings: Readings) -> int:
+        """As ``passing``, with the decoders that have ended since this reading."""
+        return self.passing + max(0, readings.process.helpers - self._helpers())
+
+    def passing_of_others(self, readings: Readings) -> int:
         """Bytes of requests and answers that may go before the current request ends."""
-        return max(0, self.passing - own.get().held)
+        return max(0, self._passing_in(readings) - own.get().held)
 
     def booked(self) -> Amount:
         """Memory that all engines hold: the sum over their rungs and over the running requests."""
@@ -191,12 +194,7 @@ class Accounts:
                 found[weights] = max(found.get(weights, 0), entry.held.mapped)
         return sum(found.values())
 
-    def decide(
-        self,
-        need: Need,
-        readings: Readings,
-        limit: Budget,
-    ) -> Decision:
+    def decide(self, need: Need, readings: Readings, limit: Budget) -> Decision:
         """``plan`` on the present accounts. The caller holds the lock when it books the decision."""
         return plan(need, self.occupancies(), readings, limit, self.clock(), self.policy, base=self.base())
 
@@ -215,7 +213,7 @@ class Accounts:
         """
         residents = self.occupancies(busy, spent)
         unbooked = max(self.base(), overhead(residents, readings))
-        rules = Rules(limit, self.policy, unbooked, self.clock(), self.passing_of_others)
+        rules = Rules(limit, self.policy, unbooked, self.clock(), self.passing_of_others(readings))
         ahead = [
             Claim(need_of(self._entries[one.id]), one.way)
             for one in self.tickets.ahead(ticket)

@@ -217,7 +217,8 @@ class Admission:
     def _refusal(self, attempt: Attempt, decision: Decision, limit: Budget, readings: Readings) -> DoesNotFit | Busy:
         entry, need = attempt.entry, need_of(attempt.entry)
         if decision.verdict is Verdict.WAIT:
-            text = refusal.in_use(need, decision, limit, self._patience(attempt), self._accounts.passing_of_others)
+            passing = self._accounts.passing_of_others(readings)
+            text = refusal.in_use(need, decision, limit, self._patience(attempt), passing)
             return Busy(text, retry_after=max(1.0, self._accounts.policy.grace_seconds))
         others = [one for one in self._accounts if one is not entry]
         pinned = [one.resident.id for one in others if one.resident.pinned and one.held.host]

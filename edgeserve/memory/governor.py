@@ -41,7 +41,7 @@ log = logging.getLogger("edgeserve.memory")
 class Governor:
     """``trim`` returns the heap's free pages; ``drop_code`` drops the libraries' pages and returns their bytes.
 
-    ``macos``: the system's version, () elsewhere.
+    ``macos``: the system's version, () elsewhere. ``end_helper``: as in ``Relief``.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Governor:
         trim: Callable[[], None] = heap.collect,
         drop_code: Callable[[], int] = libraries.drop_pages,
         macos: tuple[int, ...] = (),
+        end_helper: Callable[[], bool] = lambda: False,
     ) -> None:
         self.probe = probe
         self.accounts = accounts
@@ -60,7 +61,7 @@ class Governor:
         self.sampler = Sampler(accounts, self._gauge)
         self._mover = Mover(accounts, probe)
         self._admission = Admission(accounts, probe, self._mover)
-        self._relief = Relief(accounts, probe, self._gauge, self._mover, self.defragment)
+        self._relief = Relief(accounts, probe, self._gauge, self._mover, self.defragment, end_helper)
         self._loop = PressureLoop(accounts, self.relieve)
         self._trim = trim
         self._drop_code = drop_code
@@ -218,9 +219,8 @@ class Governor:
 
     def stats(self) -> Json:
         self.accounts.observe()
-        found = report.stats(
-            self._gauge.situation(self.probe.read()), self.accounts, self.accounts.history, self._limits
-        )
+        now = self._gauge.situation(self.probe.read())
+        found = report.stats(now, self.accounts, self.accounts.history, self._limits)
         with self.accounts.changed:
             waiting = [one.id for one in self.accounts.tickets]
         return {**found, "undelivered_mb": round(self.accounts.undelivered() / MB, 1), "waiting": waiting}
@@ -260,11 +260,7 @@ class OpenGovernor(Governor):
         with self.accounts.changed:
             return self._admission.reservations.book(entry)
 
-    def reserve_at_once(self, resident: Resident) -> Reservation | None:
-        """Reserve at once, whatever memory there is."""
-        return self.reserve(resident)
-
-    reserve_if_free = reserve_at_once
+    reserve_at_once = reserve_if_free = reserve
 
     def limits(self) -> metal.MetalLimits | None:
         """None: no runtime is limited."""
@@ -286,14 +282,16 @@ def make_governor(
     undelivered: Callable[[], int] = lambda: 0,
     workers: Callable[[], Iterable[int]] = tuple,
     helpers: Callable[[], Iterable[int]] = tuple,
+    end_helper: Callable[[], bool] = lambda: False,
 ) -> Governor:
     """A governor for this machine.
 
     ``peaks``: the file of learned peaks; None forgets them at the end. ``devices``: accelerators of a runtime.
     ``allocator``: MLX's. ``undelivered``: bytes of answers that wait for their readers. ``workers``: pids of the
-    server's other processes, and ``helpers`` those of one request each.
+    server's other processes, and ``helpers`` those of one request each. ``end_helper``: as in ``Relief``.
     """
     accounts = Accounts(policy, Peaks(peaks), undelivered=undelivered, helpers=lambda: probe.known().process.helpers)
     reader = DeviceReader(devices, accounts.device_held, accounts.device_mapped, allocator)
     probe = Probe(override_mb=policy.override_memory_mb, accelerator=reader, workers=workers, helpers=helpers)
-    return (Governor if policy.enabled else OpenGovernor)(accounts, probe, macos=metal.macos_version())
+    kind = Governor if policy.enabled else OpenGovernor
+    return kind(accounts, probe, macos=metal.macos_version(), end_helper=end_helper)

@@ -28,16 +28,26 @@ client collect garbage."""
 
 
 class Relief:
-    """``defragment`` returns free pages and cached device memory to the system, and reads memory anew. Any thread."""
+    """Any thread.
+
+    ``defragment`` returns free pages and cached device memory to the system, and reads memory anew. ``end_helper`` ends
+    the largest decoder of files; False when there is none worth it.
+    """
 
     def __init__(
-        self, accounts: Accounts, probe: Probe, gauge: Gauge, mover: Mover, defragment: Callable[[], object]
+        self,
+        accounts: Accounts,
+        probe: Probe,
+        gauge: Gauge,
+        mover: Mover,
+        defragment: Callable[[], object],
+        end_helper: Callable[[], bool],
     ) -> None:
         self._accounts = accounts
         self._probe = probe
         self._gauge = gauge
         self._mover = mover
-        self._defragment = defragment
+        self._defragment, self._end_helper = defragment, end_helper
         self._emergency = threading.Lock()
         self.relieved_at = float("-inf")
         """Start of the last round, on the accounts' clock."""
@@ -45,8 +55,9 @@ class Relief:
     def check(self) -> None:
         """Called while an answer is made; takes microseconds below CRITICAL.
 
-        At CRITICAL all idle engines are closed and caches dropped. Raises MemoryPressure when that is not enough. For
-        files and unread answers alone, that is done once in ``QUIET_SECONDS``: the answer continues beside them.
+        At CRITICAL the largest decoders of files end, as far as they are the reason. Then all idle engines are closed
+        and caches dropped. Raises MemoryPressure when that is not enough. For files and unread answers alone, that is
+        done once in ``QUIET_SECONDS``: the answer continues beside them.
         """
         if self._is_urgent():
             with self._emergency:
@@ -102,7 +113,10 @@ class Relief:
     def _clean_up(self) -> None:
         """Raises MemoryPressure when memory stays CRITICAL after everything idle has gone."""
         # The latest reading may be old.
-        if self._gauge.judge(self._probe.read_quick()).level is not Level.CRITICAL:
+        now = self._gauge.judge(self._probe.read_quick())
+        while now.level is Level.CRITICAL and not self._is_passing(now) and self._end_helper():
+            now = self._gauge.judge(self._probe.read_quick())
+        if now.level is not Level.CRITICAL:
             return
         counts = self._accounts.history.counts
         counts["emergencies"] += 1

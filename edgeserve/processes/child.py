@@ -131,11 +131,14 @@ class Children:
             self._held.add(child)
         return child
 
-    def pids(self) -> list[int]:
-        """Pids of those that run."""
+    def running(self) -> list[Child]:
         with self._lock:
             held = list(self._held)
-        return [child.pid for child in held if child.exit is None]
+        return [child for child in held if child.exit is None]
+
+    def pids(self) -> list[int]:
+        """Pids of those that run."""
+        return [child.pid for child in self.running()]
 
 
 class Parent(Protocol):

@@ -67,9 +67,9 @@ class Resting:
         launcher = self._launcher
         return launcher.pids() if launcher else []
 
-    def children(self) -> list[int]:
-        """Pids of the children that run."""
-        return self._children.pids()
+    def running(self) -> list[Child]:
+        """The children that run."""
+        return self._children.running()
 
     def stop(self) -> None:
         with self._lock:

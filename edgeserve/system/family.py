@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from edgeserve.dataclass import dataclass
@@ -37,18 +37,18 @@ class Family:
 
     def read(self) -> ProcessMemory:
         """Exact: the kernel walks every page of every process, some 17 ms for each GB in 4 KB pages."""
-        own = process.read(self._proc, self._platform)
-        return self._sum(own, self._each(exact=True))
+        return self._sum(process.read(self._proc, self._platform), exact=True)
 
     def read_quick(self) -> ProcessMemory:
         """By the kernel's counters, less what the latest exact reading of a worker has found to be shared."""
-        own = process.read_counters(self._proc)
-        return self._sum(own, self._each(exact=False))
+        return self._sum(process.read_counters(self._proc), exact=False)
 
-    def _sum(self, own: ProcessMemory, others: Mapping[int, ProcessMemory]) -> ProcessMemory:
+    def _sum(self, own: ProcessMemory, exact: bool) -> ProcessMemory:
+        helpers = tuple(self._helpers())  # first: one that ends meanwhile is no memory of the server itself
+        others = self._each(exact)
         members = (own, *others.values())
         anon, file, total = (sum(getattr(one, name) for one in members) for name in ("anon", "file", "total"))
-        return ProcessMemory(anon, file, total, sum(others[pid].own for pid in self._helpers() if pid in others))
+        return ProcessMemory(anon, file, total, sum(others[pid].own for pid in helpers if pid in others))
 
     def _each(self, exact: bool) -> dict[int, ProcessMemory]:
         pids, known = tuple(self._workers()), self._shared  # other threads replace it meanwhile

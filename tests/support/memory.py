@@ -235,7 +235,10 @@ class World:
             wait=self._wait,
             wall=lambda: 1_704_067_200.0 + self.clock.now,
         )
-        self.governor = kind(accounts, self.probe, trim=self._trim, drop_code=self._drop_code)
+        self.end_helper: Callable[[], bool] = lambda: False
+        self.governor = kind(
+            accounts, self.probe, trim=self._trim, drop_code=self._drop_code, end_helper=lambda: self.end_helper()
+        )
         self.residents = {one.id: one for one in residents}
         for one in residents:
             self.probe.residents.append(one)

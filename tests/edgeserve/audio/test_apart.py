@@ -24,7 +24,7 @@ from support.speech import decoded
 
 from edgeserve import clients
 from edgeserve.audio import encode
-from edgeserve.audio.apart import SHARED, SharedClip, SoundFilesApart
+from edgeserve.audio.apart import DECODER_MEMORY, SHARED, SharedClip, SoundFilesApart
 from edgeserve.audio.files import SoundFiles, SoundFilesHere
 from edgeserve.audio.piped import Piped
 from edgeserve.clients import Client
@@ -38,6 +38,7 @@ from edgeserve.errors import (
 )
 from edgeserve.media.children import Children
 from edgeserve.media.leash import Leash
+from edgeserve.media.task import most
 from edgeserve.processes.codec import Passed
 from edgeserve.processes.frames import Channel, Kind
 from edgeserve.processes.launcher import make_launcher
@@ -281,6 +282,33 @@ def test_an_encoder_that_nobody_wants_any_more_ends(files: SoundFilesApart) -> N
     encoder.close()
     encoder.close()
     assert gone(child)
+
+
+@pytest.mark.parametrize("name", ["wav", "mp3", "m4a", "opus", "webm"])
+def test_a_decoder_on_a_small_machine_has_enough(name: str) -> None:
+    files = SoundFilesApart(Children(make_launcher(SHARED)), machine=300 * MB)
+    with contextlib.closing(files):
+        assert sounding(checked(files, encoded(melody(12, FORMS[name].rate), FORMS[name])))
+
+
+@pytest.mark.parametrize(
+    ("machine", "file", "megabytes"),
+    [(300, 8, 56), (600, 28, 76), (4096, 28, 156), (16_384, 1, 513), (65_536, 1, 1024)],
+)
+def test_a_decoder_may_take_less_on_a_small_machine(machine: int, file: int, megabytes: int) -> None:
+    """Decoders of crafted files took more together than the machine had, and answers of others were stopped."""
+    assert most(DECODER_MEMORY, machine * MB, file * MB) == megabytes * MB
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_where_memory_runs_out_the_kernel_ends_children_of_one_request_first(files: SoundFilesApart) -> None:
+    """It ended the largest process, which may be the server."""
+    before = living()
+    with contextlib.closing(files.encoder("mp3", 24_000)) as encoder:
+        encoder.add(bytes(4800))
+        (child,) = living() - before
+        with open(f"/proc/{child}/oom_score_adj", encoding="ascii") as file:
+            assert file.read() == "1000\n"
 
 
 def test_an_encoder_that_dies_is_no_fault_of_the_client(files: SoundFilesApart) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import random
 import threading
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from edgeserve.memory.governor import Governor
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.messages import SpeakRequest
 from edgeserve.residency.gate import Gate
+from edgeserve.system.readings import ProcessMemory
 from edgeserve.units import MB
 
 
@@ -282,3 +284,15 @@ def test_a_decision_may_still_name_an_engine_that_was_forgotten_meanwhile() -> N
     assert accounts["llm"].resident is again
     assert world.governor.step_down(one, Rung.COLD, "idle") is None
     assert again.rung is Rung.HOT, "what an engine that left is told moves not its successor"
+
+
+def test_a_decoder_that_has_ended_since_the_reading_is_no_memory_of_the_server() -> None:
+    """Another thread may have read anew meanwhile. The plan took the decoder for the server itself, for a while."""
+    world = World(300, FakeResident("llm", 0, 100))
+    old = dataclasses.replace(world.probe.read(), process=ProcessMemory(100 * MB, total=100 * MB, helpers=90 * MB))
+    accounts = world.governor.accounts
+    accounts.note_overhead(old)
+    assert (accounts.base(), accounts.passing_of_others(old)) == (10 * MB, 90 * MB)
+    world.helpers = 90 * MB
+    accounts.note_overhead(old)
+    assert (accounts.base(), accounts.passing_of_others(old)) == (100 * MB, 90 * MB)

@@ -105,6 +105,27 @@ def test_no_answer_is_stopped_for_what_other_clients_send(own: int, bodies: int,
         world.governor.check()
 
 
+def test_a_large_decoder_ends_before_an_answer_or_an_idle_engine() -> None:
+    """Sound files of one key stopped answers of others: the decoders held more than the budget leaves to the system."""
+    llm, asr = FakeResident("llm", 0, 10), FakeResident("asr", 0, 10)
+    world = World(1250, llm, asr, policy=dataclasses.replace(POLICY, max_percent=0.8))
+    world.heat("asr")
+    world.heat("llm").leases = 1
+    world.later(60)
+    world.helpers, world.probe.base = 600 * MB, 1430 * MB
+
+    def end() -> bool:
+        world.helpers, world.probe.base = world.helpers - 200 * MB, world.probe.base - 200 * MB
+        return True
+
+    world.end_helper = end
+    world.governor.check()
+    assert (world.helpers, asr.rung) == (0, Rung.HOT)
+    world.probe.base, world.end_helper = 1000 * MB, lambda: False
+    with pytest.raises(MemoryPressure):
+        world.governor.check()
+
+
 def test_no_answer_is_stopped_for_decoders_of_others() -> None:
     world = World(1250, FakeResident("llm", 0, 10), policy=dataclasses.replace(POLICY, max_percent=0.8))
     world.heat("llm").leases = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from edgeserve.errors import Busy, ShuttingDown
 from edgeserve.processes.resting import Resting
-from edgeserve.processes.roster import Roster
+from edgeserve.processes.roster import Roster, size_of
+from edgeserve.units import MB
 
 
 class FakeTimer:
@@ -25,7 +27,10 @@ class FakeTimer:
 
 
 class FakeChild:
-    pid, exit = 8, None
+    pid, exit, name = 8, None, "picture decoder"
+
+    def kill(self) -> None:
+        self.exit = -9  # type: ignore[assignment]
 
     def on_close(self, call: Callable[[], None]) -> None:
         self.close = call
@@ -164,3 +169,20 @@ def test_a_roster_knows_the_processes_of_all_launchers() -> None:
     assert roster.helpers() == []
     roster.stop()
     assert [launcher.steps for box in boxes for launcher in box.launchers] == [["launch", "stop"]] * 2
+
+
+def test_the_helper_that_holds_most_memory_ends_where_that_is_much() -> None:
+    sizes = [20 * MB, 80 * MB, 50 * MB]
+    children = [FakeChild() for _ in sizes]
+    for number, child in enumerate(children):
+        child.pid = number
+    roster, box = Roster(sizes.__getitem__), Box()
+    roster.add_helpers(box.one)
+    box.one.running = lambda: [one for one in children if one.exit is None]  # type: ignore[assignment,misc,return-value]
+    assert [roster.end_largest_helper() for _ in range(3)] == [True, True, False]
+    assert [child.exit for child in children] == [None, -9, -9]
+
+
+def test_a_process_that_has_ended_holds_nothing() -> None:
+    assert size_of(os.getpid()) > MB
+    assert size_of(2**22 + 1) == 0

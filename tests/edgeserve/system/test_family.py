@@ -51,6 +51,18 @@ def test_processes_that_serve_one_request_each_are_told_apart(tmp_path: Path) ->
     assert (found.anon, found.helpers) == (180 * KB, 30 * KB)
 
 
+def test_a_process_that_ends_during_the_reading_still_counts_as_one_of_a_request(tmp_path: Path) -> None:
+    """It counted as the server's own, and others were refused for it."""
+    write(tmp_path, "self", 100, 40)
+    write(tmp_path, "8", 30, 4)
+    running = [8]
+
+    def workers() -> list[int]:
+        return [running.pop()]
+
+    assert Family(workers, tmp_path, "linux", helpers=lambda: tuple(running)).read_quick().helpers == 30 * KB
+
+
 def test_a_worker_that_has_ended_counts_nothing(tmp_path: Path) -> None:
     write(tmp_path, "self", 100, 40)
     assert Family(lambda: [7], tmp_path, "linux").read_quick() == kb(100, 40)
