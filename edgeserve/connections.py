@@ -154,12 +154,10 @@ class Connections:
         for one, owner in self._open.items():
             if owner not in clients or (waits := one.idle(now)) is None or (last is not None and waits[0] > last):
                 continue
-            if not asked and one.has_asked():
-                continue
-            if found is None or waits < found[0]:
+            if (found is None or waits < found[0]) and (asked or not one.has_asked()):  # the last one asks the system
                 found = waits, one
-            if not waits[0]:
-                break  # the oldest of rank 0: a flood of new connections must not search all each time
+                if not waits[0]:
+                    break  # the oldest of rank 0: a flood of new connections must not search all each time
         if found is None:
             return False
         one = found[1]

@@ -209,7 +209,7 @@ class WyomingConnection(Bounded):
     async def _next(self) -> Received | None:
         """The next event; None where no more is to be answered."""
         while not self._inbox:
-            if self._ending is not None:
+            if self._ending is not None or self._lost:  # the end of a speech may have swallowed that of this task
                 return None
             self._news.clear()
             await self._news.wait()

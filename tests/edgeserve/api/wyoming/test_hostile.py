@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 import pytest
+from support.gates import PATIENCE_SECONDS
 from support.server import until
 from support.wyoming import Wyoming, written
 from uvicorn.server import ServerState
@@ -132,13 +133,26 @@ class Slow:
         """Nothing is open."""
 
 
+class Hushing(Slow):
+    """A dialogue that ends a speech first, and takes the end of its connection for that of the speech."""
+
+    async def take(self, event: Received) -> None:
+        self._done.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+
 class Registry:
     clock = staticmethod(lambda: 0.0)
+
+    def __init__(self) -> None:
+        self.removed: list[Any] = []
 
     def admit(self, one: Any) -> bool:
         return True
 
-    def remove(self, one: Any) -> None: ...
+    def remove(self, one: Any) -> None:
+        self.removed.append(one)
 
 
 class Transport:
@@ -168,6 +182,22 @@ def connected(bodies: Bodies, dialogue: Slow) -> WyomingConnection:
     )
     one.connection_made(Transport())
     return one
+
+
+def test_a_client_that_goes_while_a_speech_ends_keeps_no_place() -> None:
+    """It kept its place for ever: 23 of 150 that went in the middle of a second synthesize-start."""
+
+    async def run() -> None:
+        hushing = asyncio.Event()
+        one = connected(Bodies(MB, 0.0), Hushing([], "", hushing))
+        one.data_received(written("synthesize-start"))
+        await asyncio.wait_for(hushing.wait(), PATIENCE_SECONDS)
+        one.connection_lost(None)
+        assert one._task is not None
+        await asyncio.wait_for(one._task, PATIENCE_SECONDS)
+        assert one.admitted.removed == [one]  # type: ignore[attr-defined]
+
+    asyncio.run(run())
 
 
 def test_connections_take_turns_event_by_event() -> None:
