@@ -150,6 +150,15 @@ class Seats:
         oldest.preempted = False
         return True
 
+    def end_youngest(self) -> None:
+        """Mark the youngest answer that takes room as full, so that it ends. A text to embed begins anew instead."""
+        taking = (slot for slot in self._slots if slot.busy and (slot.cells or slot.pending))
+        youngest = max((slot for slot in taking if slot.text or not slot.preempted), key=lambda one: one.used)
+        if youngest.text:
+            self._swapper.drop(youngest)
+        else:
+            youngest.full = True
+
     def no_room(self) -> Busy:
         """The error of a request that needs cells which others take."""
         text = f"the context of {self._context.size} tokens is taken by answers under way; try again later"
