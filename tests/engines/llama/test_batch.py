@@ -702,6 +702,32 @@ def test_a_text_begins_anew_for_no_younger_answer_about_a_picture(length: int) -
         assert pictures < 4, "it begins time and again"
 
 
+@each("asked", ["a question", "a text", "a picture"])
+def test_answers_about_pictures_without_end_hold_up_no_long_request(asked: str) -> None:
+    """Two at a time left no moment without one in its way, and the next one began in the room of the last."""
+    batch, _ = batch_of(size=300, slots=3, limit=0)
+    pictures, long = list[Slot](), None
+    for step in range(400):
+        for slot in [one for one in pictures if one.cells >= 140]:
+            batch.give_back(slot)
+            pictures.remove(slot)
+        if step % 40 == 0 and len(pictures) < 2:
+            pictures.append(batch.take_empty(salt="a/1"))
+            reads(batch, pictures[-1], 60)
+        for slot in pictures:
+            if slot.cells and not slot.pending:
+                batch.push(slot, 1)
+        if step == 100:
+            long = batch.take(prompt(1, 250), "b/1")[0] if asked == "a question" else batch.take_empty(salt="b/1")
+            long.text = asked == "a text"
+            if asked != "a question":
+                reads(batch, long, 250)
+        batch.step()
+        if long is not None and long.cells >= 250:
+            return
+    raise AssertionError("it waits")
+
+
 def vectors(*texts: list[int]) -> list[Any]:
     """The events of texts that have a context of their own."""
     context: Any = Embedding(1000)
