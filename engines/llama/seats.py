@@ -125,7 +125,7 @@ class Seats:
         pictures are, which cannot leave, no other picture begins, or there would be one in its way at any time.
         """
         older = [one.lacks for one in self._slots if one.used < slot.used and one.lacks]
-        pictures = (one for one in self._slots if one.busy and one.opaque and not one.reads_texts)
+        pictures = (one for one in self._slots if one.busy and one.opaque and not (one.reads_texts or one.held))
         least = self._context.size if slot.text else self._context.size - _taken(pictures)
         return any(lacks <= self._beside_answers or lacks > least for lacks in older)
 

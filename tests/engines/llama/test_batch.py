@@ -728,6 +728,23 @@ def test_answers_about_pictures_without_end_hold_up_no_long_request(asked: str) 
     raise AssertionError("it waits")
 
 
+@each("unread", [True, False])
+def test_a_picture_waits_for_no_request_that_an_unread_answer_holds_up(unread: bool) -> None:
+    """Else a reader that takes nothing would hold up the pictures of all others, too."""
+    batch, _ = batch_of(size=300, slots=3, limit=0)
+    first, long, other = (batch.take_empty(salt=f"{client}/1") for client in "aab")
+    reads(batch, first, 60)
+    batch.step()
+    batch.push(first, 1)
+    batch.step()
+    first.held = unread
+    reads(batch, long, 290)
+    batch.step()
+    reads(batch, other, 100)
+    batch.step()
+    assert other.cells == 100 * unread
+
+
 def vectors(*texts: list[int]) -> list[Any]:
     """The events of texts that have a context of their own."""
     context: Any = Embedding(1000)
