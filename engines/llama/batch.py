@@ -261,7 +261,7 @@ class Batch:
         3. Let an answer wait for one that is full: it ends, and then its cells are free. ``gives_way`` chooses it.
         4. Preempt an answer: it starts over when another has ended. An answer that shares the context with nobody, not
            even with a job that waits, is never preempted.
-        5. Mark the youngest answer as full, so that it ends.
+        5. Mark the youngest answer that takes room as full, so that it ends. A text to embed begins anew instead.
         """
         if any(share.draft for share in shares):
             for share in shares:
@@ -277,7 +277,7 @@ class Batch:
         elif movable and (waits or len(working) > 1):
             self.swapper.preempt(gives_way(movable))
         else:
-            max(working, key=lambda one: one.used).full = True
+            self.seats.end_youngest()
 
     def _occupy(self, slot: Slot, salt: str = "", adapters: Active = ()) -> Slot:
         """Mark the slot as busy with a new answer."""

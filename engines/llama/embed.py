@@ -33,10 +33,10 @@ def embed(
 
 
 def _embed(batch: Batch, slot: Slot, tokens: Sequence[int], cancel: Cancel) -> Iterator[EmbeddingEvent | None]:
-    mean, size = Mean(), batch.context.outputs
+    mean, slot.text = Mean(), True
     try:
-        for at in range(0, len(tokens), size):
-            slot.job = functools.partial(_decode_piece, batch, slot, tokens[at:], mean)
+        while slot.cells < len(tokens):
+            slot.job = functools.partial(_decode_piece, batch, slot, tokens, mean)
             while slot.job is not None and not cancel.is_set():
                 yield None
             if cancel.is_set():
@@ -48,18 +48,18 @@ def _embed(batch: Batch, slot: Slot, tokens: Sequence[int], cancel: Cancel) -> I
     yield EmbeddingEvent(mean.unit(), len(tokens))  # a slow reader pauses the answer here, without a slot
 
 
-def _decode_piece(batch: Batch, slot: Slot, left: Sequence[int], mean: Mean) -> None:
-    """Decode the next of the tokens that are left, and add their rows to the mean. Raises Busy and Waits.
+def _decode_piece(batch: Batch, slot: Slot, tokens: Sequence[int], mean: Mean) -> None:
+    """Decode the next of the tokens, and add their rows to the mean. Raises Busy and Waits.
 
     The text begins where there is room for all of it, so that it rarely waits with cells that others could use.
     """
-    tokens = left[: batch.context.outputs]
-    batch.seats.make_room(slot, len(left), len(tokens))
-    rows = batch.context.embed(tokens, slot.position, slot.sequence)
+    piece = tokens[slot.cells : slot.cells + batch.context.outputs]
+    batch.seats.make_room(slot, len(tokens) - slot.cells, len(piece))
+    rows = batch.context.embed(piece, slot.position, slot.sequence)
     if rows is None:
         raise batch.seats.no_room()
-    slot.position = slot.cells = slot.position + len(tokens)
-    mean.add(rows)
+    mean.add(rows, anew=not slot.cells)
+    slot.position = slot.cells = slot.position + len(piece)
 
 
 class Mean:
@@ -68,8 +68,9 @@ class Mean:
     def __init__(self) -> None:
         self._sum: Any = 0.0
 
-    def add(self, rows: Any) -> None:
-        self._sum = self._sum + rows.sum(axis=0, dtype="float64")
+    def add(self, rows: Any, *, anew: bool) -> None:
+        """``anew``: forget what was added before."""
+        self._sum = (0.0 if anew else self._sum) + rows.sum(axis=0, dtype="float64")
 
     def unit(self) -> bytes:
         """The direction of the mean; see ``unit``."""

@@ -121,10 +121,13 @@ class Seats:
     def _comes_behind(self, slot: Slot) -> bool:
         """Whether an older request waits for texts alone: a job that begins would take their room, time and again.
 
-        Texts end soon. Where answers are in the way of the older request, too, nobody waits for it.
+        Texts end soon. Where answers are in the way of the older request, too, nobody waits for it. Where answers about
+        pictures are, which cannot leave, no other picture begins, or there would be one in its way at any time.
         """
-        room = self._beside_answers
-        return any(0 < one.lacks <= room for one in self._slots if one.used < slot.used)
+        older = [one.lacks for one in self._slots if one.used < slot.used and one.lacks]
+        pictures = (one for one in self._slots if one.busy and one.opaque and not (one.reads_texts or one.held))
+        least = self._context.size if slot.text else self._context.size - _taken(pictures)
+        return any(lacks <= self._beside_answers or lacks > least for lacks in older)
 
     @property
     def _beside_answers(self) -> int:
@@ -149,6 +152,15 @@ class Seats:
             return False
         oldest.preempted = False
         return True
+
+    def end_youngest(self) -> None:
+        """Mark the youngest answer that takes room as full, so that it ends. A text to embed begins anew instead."""
+        taking = (slot for slot in self._slots if slot.busy and (slot.cells or slot.pending))
+        youngest = max((slot for slot in taking if slot.text or not slot.preempted), key=lambda one: one.used)
+        if youngest.text:
+            self._swapper.drop(youngest)
+        else:
+            youngest.full = True
 
     def no_room(self) -> Busy:
         """The error of a request that needs cells which others take."""

@@ -34,6 +34,7 @@ class Slot:
     whole      cells that its texts or pictures take; 0 before there was room for all of them
     wanted     cells for which its job waits
     opaque     its cells hold pictures or texts to embed, so it has no prefix to share
+    text       they hold a text to embed, which can begin anew
     full       the context has no room for its next token
     preempted  it continues, or starts over, when another answer has ended
     held       its answer waits for its reader: no pending token is decoded, and others may take its cells
@@ -60,7 +61,7 @@ class Slot:
         self.position = self.cells = self.whole = self.wanted = 0
         self.job: Callable[[], None] | None = None
         self.error: EdgeserveError | None = None
-        self.opaque = self.full = self.preempted = self.ahead = False
+        self.opaque = self.text = self.full = self.preempted = self.ahead = False
 
     def hold(self, tokens: Sequence[int]) -> None:
         """Note that the KV cache holds exactly these tokens."""

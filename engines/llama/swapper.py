@@ -173,6 +173,12 @@ class Swapper:
             self.preempt(max(paused, key=_cells))
         return bool(paused)
 
+    def drop(self, text: Slot) -> None:
+        """Clear the slot of a text to embed, which begins anew where it has room. Jobs that wait look again."""
+        self._context.clear(text.sequence)
+        text.position = text.cells = text.whole = text.wanted = 0
+        self.look_again()
+
     def look_again(self) -> None:
         """Let jobs that wait look for room again."""
         for one in self._slots:

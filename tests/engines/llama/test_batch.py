@@ -527,7 +527,7 @@ def test_a_text_gets_room_beside_long_answers(salts: str, waits: bool) -> None:
 class Embedding(CountingContext):
     def embed(self, tokens: list[int], position: int, sequence: int) -> Any:
         assert self.decode([Item(token, position + at, sequence, True) for at, token in enumerate(tokens)])
-        return numpy.ones((len(tokens), 2), "float32")
+        return numpy.array([(1, token) for token in tokens], "float32")
 
 
 @each(("own", "other"), [("a", "b"), ("b", "a")])
@@ -655,6 +655,106 @@ def test_a_text_that_waits_ends_no_answer_early() -> None:
         if long.output is not None:
             batch.push(long, 5)
     assert long.cells == 600
+
+
+@each(("length", "begins"), itertools.product([20, 180, 290], [100, 250, 300]))
+def test_no_text_is_refused_for_an_answer_about_a_picture_nor_ends_it_early(length: int, begins: int) -> None:
+    """A text with cells that waited ended the answer. Or the answer, which filled the context, had a text refused."""
+    context: Any = Embedding(300)
+    context.outputs = 5
+    batch = Batch(context, 3, PrefixCache(0), Drafts(0))
+    slot = batch.take_empty(salt="a/1")
+    reads(batch, slot, 100)
+    texts = [embed(batch, [prompt(1, length)], threading.Event(), salt=f"{client}/1") for client in "bc"]
+    found: list[Any] = []
+    for _ in range(2000):
+        if slot.cells >= begins or not slot.busy:
+            found += [event for event in (next(text, None) for text in texts) if event is not None]
+        batch.step()
+        if slot.full:
+            assert slot.cells == 300, "it has all of the context"
+            batch.give_back(slot)
+        elif slot.busy and not slot.pending and slot.cells:
+            batch.push(slot, 1)
+        elif len(found) == 2:
+            break
+    assert found == 2 * vectors(prompt(1, length))
+
+
+@each("length", [100, 180])
+def test_a_text_begins_anew_for_no_younger_answer_about_a_picture(length: int) -> None:
+    """Else pictures without end would have it begin anew without end."""
+    context: Any = Embedding(300)
+    context.outputs = 5
+    batch, pictures = Batch(context, 2, PrefixCache(0), Drafts(0)), 0
+    text, slot = embed(batch, [prompt(1, length)], threading.Event(), salt="b/1"), batch.slots[0]
+    while True:
+        if slot.full:
+            batch.give_back(slot)
+        if not slot.busy:
+            slot, pictures = batch.take_empty(salt="a/1"), pictures + 1
+            reads(batch, slot, 100)
+        elif not slot.pending and slot.cells:
+            batch.push(slot, 1)
+        if next(text) is not None:
+            break
+        batch.step()
+        assert pictures < 4, "it begins time and again"
+
+
+@each("asked", ["a question", "a text", "a picture"])
+def test_answers_about_pictures_without_end_hold_up_no_long_request(asked: str) -> None:
+    """Two at a time left no moment without one in its way, and the next one began in the room of the last."""
+    batch, _ = batch_of(size=300, slots=3, limit=0)
+    pictures, long = list[Slot](), None
+    for step in range(400):
+        for slot in [one for one in pictures if one.cells >= 140]:
+            batch.give_back(slot)
+            pictures.remove(slot)
+        if step % 40 == 0 and len(pictures) < 2:
+            pictures.append(batch.take_empty(salt="a/1"))
+            reads(batch, pictures[-1], 60)
+        for slot in pictures:
+            if slot.cells and not slot.pending:
+                batch.push(slot, 1)
+        if step == 100:
+            long = batch.take(prompt(1, 250), "b/1")[0] if asked == "a question" else batch.take_empty(salt="b/1")
+            long.text = asked == "a text"
+            if asked != "a question":
+                reads(batch, long, 250)
+        batch.step()
+        if long is not None and long.cells >= 250:
+            return
+    raise AssertionError("it waits")
+
+
+@each("unread", [True, False])
+def test_a_picture_waits_for_no_request_that_an_unread_answer_holds_up(unread: bool) -> None:
+    """Else a reader that takes nothing would hold up the pictures of all others, too."""
+    batch, _ = batch_of(size=300, slots=3, limit=0)
+    first, long, other = (batch.take_empty(salt=f"{client}/1") for client in "aab")
+    reads(batch, first, 60)
+    batch.step()
+    batch.push(first, 1)
+    batch.step()
+    first.held = unread
+    reads(batch, long, 290)
+    batch.step()
+    reads(batch, other, 100)
+    batch.step()
+    assert other.cells == 100 * unread
+
+
+def vectors(*texts: list[int]) -> list[Any]:
+    """The events of texts that have a context of their own."""
+    context: Any = Embedding(1000)
+    batch, found = Batch(context, 1, PrefixCache(0), Drafts(0)), []
+    for event in embed(batch, texts, threading.Event()):
+        if event is None:
+            batch.step()
+        else:
+            found.append(event)
+    return found
 
 
 @each("pieces", [[120], [100], [60]])
