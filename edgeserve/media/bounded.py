@@ -13,13 +13,12 @@ from edgeserve.errors import EdgeserveError
 from edgeserve.processes import failures
 from edgeserve.processes.frames import Channel, Frame, Kind
 from edgeserve.processes.rights import decoder_confinement
+from edgeserve.processes.start import OOM_MOST, raise_oom_score
 from edgeserve.system import rlimits
 from edgeserve.system.confinement import confine
 
 Work = Callable[[Channel, Frame], Any]
 STATM = "/proc/self/statm"
-OOM_SCORE, FIRST = "/proc/self/oom_score_adj", "1000"
-"""The kernel ends these processes first where memory runs out. Else it may end the server, which serves everybody."""
 NICE = 10
 """Steps by which engines, and the answers of the server, go before these processes: one client may start many."""
 XCPU_GAP = 1
@@ -62,8 +61,7 @@ def limit(memory: int, cpu: int | None) -> None:
     if cpu is not None:
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + XCPU_GAP))
     if sys.platform == "linux":
-        with contextlib.suppress(OSError), open(OOM_SCORE, "w", encoding="ascii") as file:  # some sandboxes have none
-            file.write(FIRST)
+        raise_oom_score(OOM_MOST)  # else the kernel may end an engine, or the server, which serve everybody
         with open(STATM, encoding="ascii") as file:
             used = int(file.read().split()[0]) * resource.getpagesize()
         confine(decoder_confinement(used + memory, None))

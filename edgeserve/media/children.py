@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgeserve import clients
 from edgeserve.errors import Busy, ShuttingDown
 from edgeserve.media.helper import Helper
 from edgeserve.media.leash import Leash
@@ -37,6 +38,8 @@ class Children:
             child = self._launcher.launch(task.entry, bounds, task.name)
         except OSError as error:
             raise scarce(task.name, error) from error
+        if task.param is not None:
+            child.client = clients.current.get().groups[0]
         return Helper(child, task, leash, self.check)
 
     def check(self) -> None:

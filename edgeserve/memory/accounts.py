@@ -63,7 +63,7 @@ class Accounts:
         self.figures = Figures()
         self.timeline = Timeline(clock, wall)
         self.undelivered = undelivered
-        self._helpers = helpers
+        self.helpers = helpers
         self.traffic = Traffic()
         self.clock = clock
         self.wall = wall
@@ -149,7 +149,8 @@ class Accounts:
         """Remember the bytes that the process takes beside its engines; they show only while no request runs."""
         with self.changed:
             if self.no_reservations():
-                self._base = max(0, overhead(self.occupancies(), readings) - self._passing_in(readings))
+                passing = self.passing - self.helpers() + readings.process.helpers
+                self._base = max(0, overhead(self.occupancies(), readings) - passing)
 
     def occupancies(self, busy: Set[str] = frozenset(), spent: Set[tuple[str, str]] = frozenset()) -> list[Occupancy]:
         """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up.
@@ -166,11 +167,11 @@ class Accounts:
     @property
     def passing(self) -> int:
         """Bytes of requests and answers, and of the processes that decode them: all come and go."""
-        return self.undelivered() + self.traffic.held + self._helpers()
+        return self.undelivered() + self.traffic.held + self.helpers()
 
     def _passing_in(self, readings: Readings) -> int:
         """As ``passing``, with the decoders that have ended since this reading."""
-        return self.passing + max(0, readings.process.helpers - self._helpers())
+        return self.passing + max(0, readings.process.helpers - self.helpers())
 
     def passing_of_others(self, readings: Readings) -> int:
         """Bytes of requests and answers that may go before the current request ends."""

@@ -31,7 +31,7 @@ class Relief:
     """Any thread.
 
     ``defragment`` returns free pages and cached device memory to the system, and reads memory anew. ``end_helper`` ends
-    the largest decoder of files; False when there is none worth it.
+    the largest decoder of the client whose decoders hold most; False when there is none worth it.
     """
 
     def __init__(
@@ -113,9 +113,7 @@ class Relief:
     def _clean_up(self) -> None:
         """Raises MemoryPressure when memory stays CRITICAL after everything idle has gone."""
         # The latest reading may be old.
-        now = self._gauge.judge(self._probe.read_quick())
-        while now.level is Level.CRITICAL and not self._is_passing(now) and self._end_helper():
-            now = self._gauge.judge(self._probe.read_quick())
+        now = self._without_helpers(self._gauge.judge(self._probe.read_quick()))
         if now.level is not Level.CRITICAL:
             return
         counts = self._accounts.history.counts
@@ -123,7 +121,7 @@ class Relief:
         self._drop_prefix_caches()
         self.relieve()
         self._defragment()
-        now = self._gauge.latest()
+        now = self._without_helpers(self._gauge.latest())  # now they may be what is left
         if now.level is Level.CRITICAL and not self._is_passing(now):
             counts["stopped"] += 1
             self._accounts.timeline.note("answer_stopped", percent=round(now.percent))
@@ -134,7 +132,19 @@ class Relief:
                 retry_after=self._accounts.policy.pressure_interval,
             )
 
-    def _is_passing(self, now: Judgement) -> bool:
+    def _without_helpers(self, now: Judgement) -> Judgement:
+        """End decoders, one by one, while they are the reason; returns the state of memory after that."""
+        while self._is_for_helpers(now) and self._end_helper():
+            now = self._gauge.judge(self._probe.read_quick())
+        return now
+
+    def _is_for_helpers(self, now: Judgement) -> bool:
+        """Whether the answer must stop unless decoders end. They end for nothing that stays without them."""
+        if now.level is not Level.CRITICAL or self._is_passing(now):
+            return False
+        return self._is_passing(now, self._accounts.helpers())
+
+    def _is_passing(self, now: Judgement, ended: int = 0) -> bool:
         """Whether memory is CRITICAL for what is no reason to stop this answer:
 
         - files, their decoders, and unread answers, which are bounded, and may be others'
@@ -142,13 +152,14 @@ class Relief:
         - what hot engines take beyond their measure, up to its noise: a plan may fill the budget up to CRITICAL
 
         No more of them is left out than half of the memory that the budget leaves to the system.
+        ``ended``: bytes of decoders that do not count, as if they had ended.
         """
         accounts = self._accounts
         with accounts.changed:
             noise = int(NOISE_SHARE * accounts.booked().private)
-        spare = accounts.passing + noise + sum(cached(entry.resident).private for entry in accounts)
+        spare = accounts.passing - ended + noise + sum(cached(entry.resident).private for entry in accounts)
         left_out = min(spare, max(0, now.readings.total - now.budget.usable) // 2)
-        percent = used_percent(now.readings, now.budget, left_out)
+        percent = used_percent(now.readings, now.budget, left_out + ended)
         return level_of(percent, now.readings, self._accounts.policy) is not Level.CRITICAL
 
     def _drop_prefix_caches(self) -> None:

@@ -61,6 +61,8 @@ class Child(Closing):
         self._on_close: Callable[[], None] | None = None
         self.socket = sock
         self.name = name
+        self.client: tuple[str, ...] | None = None
+        """The client whose file it reads; None for work on what is the server's own."""
 
     @property
     def pid(self) -> int:

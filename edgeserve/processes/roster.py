@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 
 from edgeserve.processes.child import Child
@@ -14,7 +15,7 @@ from edgeserve.units import MB
 log = logging.getLogger("edgeserve.processes")
 
 LARGE = 32 * MB
-"""Bytes of a helper that are worth its end. Most take less."""
+"""Bytes of the decoders of one client that are worth the end of one. Most take less."""
 
 
 def size_of(pid: int) -> int:
@@ -51,17 +52,21 @@ class Roster:
         return [child.pid for child in self._running_helpers()]
 
     def end_largest_helper(self) -> bool:
-        """Kill the helper that holds most memory, where that is much; its request gets 503. Blocks until it has gone.
+        """Kill the largest decoder of the client whose decoders hold most memory; its request gets 503.
 
-        False where none holds much.
+        Encoders stay: clients cannot make them large. Blocks until the decoder has gone. False where no client's hold
+        much, and where the kernel does not end it.
         """
-        held = [(size, child) for child in self._running_helpers() if (size := self._size(child.pid)) >= LARGE]
-        if not held:
+        sizes = {child: self._size(child.pid) for child in self._running_helpers() if child.client is not None}
+        held: Counter[tuple[str, ...] | None] = Counter()
+        for child, size in sizes.items():
+            held[child.client] += size
+        if not sizes or max(held.values()) < LARGE:
             return False
-        size, child = max(held, key=lambda one: one[0])
-        log.warning("memory ran critical: %s (pid %d), which held %d MB, is ended", child.name, child.pid, size // MB)
-        child.kill()
-        return True
+        child = max(sizes, key=lambda one: (held[one.client], sizes[one]))
+        told = child.name, child.pid, sizes[child] // MB
+        log.warning("memory ran critical: %s (pid %d), which held %d MB, is ended", *told)
+        return child.kill() is not None
 
     def _running_helpers(self) -> list[Child]:
         return [child for launcher in self._of_helpers for child in launcher.running()]

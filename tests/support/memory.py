@@ -185,6 +185,7 @@ class FakeProbe:
         self.total = total
         self.base = base
         self.others = 0
+        self.helpers: Callable[[], int] = lambda: 0
         self.late = 0
         self.returning = 0
         self.residents: list[FakeResident] = []
@@ -198,7 +199,7 @@ class FakeProbe:
         cached = sum(one.savings().get("prefix_cache", 0) for one in self.residents)
         anon = self.base + cached + sum(one.private for one in taken)
         file = sum(one.mapped for one in taken)
-        process = ProcessMemory(anon=anon, file=file, total=anon + file)
+        process = ProcessMemory(anon=anon, file=file, total=anon + file, helpers=self.helpers())
         available = max(0, self.total - anon - self.others - self.late)
         self.late = max(0, self.late - self.returning)
         device: Accelerator = self.accelerator.read()
@@ -226,6 +227,7 @@ class World:
         self.trims = 0
         self.code_drops = 0
         self.undelivered = self.helpers = 0
+        self.probe.helpers = lambda: self.helpers
         accounts = Accounts(
             policy,
             self.peaks,

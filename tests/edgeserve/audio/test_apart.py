@@ -42,6 +42,7 @@ from edgeserve.media.task import most
 from edgeserve.processes.codec import Passed
 from edgeserve.processes.frames import Channel, Kind
 from edgeserve.processes.launcher import make_launcher
+from edgeserve.processes.resting import Resting
 from edgeserve.system import pages
 from edgeserve.units import MB
 
@@ -309,6 +310,19 @@ def test_where_memory_runs_out_the_kernel_ends_children_of_one_request_first(fil
         (child,) = living() - before
         with open(f"/proc/{child}/oom_score_adj", encoding="ascii") as file:
             assert file.read() == "1000\n"
+
+
+def test_a_decoder_is_known_by_its_client_and_an_encoder_by_none() -> None:
+    """The client whose decoders hold most loses one as memory runs critical."""
+    forks = Resting(lambda: make_launcher(SHARED))
+    with contextlib.closing(SoundFilesApart(Children(forks))) as files:
+        context = contextvars.copy_context()
+        context.run(clients.current.set, Client("ann"))
+        clip = checked(files, encoded(melody(12, FORMS["mp3"].rate), FORMS["mp3"]))
+        with contextlib.closing(context.run(clip.decode)):
+            assert [child.client for child in forks.running()] == [("ann",)]
+        with contextlib.closing(context.run(files.encoder, "mp3", 24_000)):
+            assert [child.client for child in forks.running()] == [None]
 
 
 def test_an_encoder_that_dies_is_no_fault_of_the_client(files: SoundFilesApart) -> None:

@@ -296,3 +296,13 @@ def test_a_decoder_that_has_ended_since_the_reading_is_no_memory_of_the_server()
     world.helpers = 90 * MB
     accounts.note_overhead(old)
     assert (accounts.base(), accounts.passing_of_others(old)) == (100 * MB, 90 * MB)
+
+
+def test_a_decoder_that_came_after_the_reading_makes_the_server_no_smaller() -> None:
+    """Once it had ended, the server counted with nothing beside its engines, and the plan admitted too much."""
+    world = World(300, FakeResident("llm", 0, 100))
+    old = dataclasses.replace(world.probe.read(), process=ProcessMemory(100 * MB, total=100 * MB))
+    world.helpers = 90 * MB
+    world.governor.accounts.note_overhead(old)
+    world.helpers = 0
+    assert world.governor.accounts.base() == 100 * MB

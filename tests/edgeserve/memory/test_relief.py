@@ -126,6 +126,36 @@ def test_a_large_decoder_ends_before_an_answer_or_an_idle_engine() -> None:
         world.governor.check()
 
 
+def test_no_decoder_ends_where_memory_would_stay_critical_without_it() -> None:
+    """All decoders ended, and idle engines that could make room stood untouched."""
+    world = world_at(95, FakeResident("llm", 0, 10), FakeResident("asr", 0, 100))
+    world.later(60)
+    world.residents["llm"].leases, world.helpers = 1, 40 * MB
+    ended: list[bool] = []
+    world.end_helper = lambda: ended.append(True) or False  # type: ignore[func-returns-value]
+    world.governor.check()
+    assert (ended, world.residents["asr"].rung) == ([], Rung.COLD)
+
+
+def test_decoders_end_once_idle_engines_have_made_room_for_the_rest() -> None:
+    llm, asr = FakeResident("llm", 0, 10), FakeResident("asr", 0, 100)
+    world = World(1250, llm, asr, policy=dataclasses.replace(POLICY, max_percent=0.8))
+    world.heat("asr")
+    world.heat("llm").leases = 1
+    world.later(60)
+    world.helpers, world.probe.base = 600 * MB, 1470 * MB
+    rungs: list[Rung] = []
+
+    def end() -> bool:
+        rungs.append(asr.rung)
+        world.helpers, world.probe.base = 0, 870 * MB
+        return True
+
+    world.end_helper = end
+    world.governor.check()
+    assert rungs == [Rung.COLD]
+
+
 def test_no_answer_is_stopped_for_decoders_of_others() -> None:
     world = World(1250, FakeResident("llm", 0, 10), policy=dataclasses.replace(POLICY, max_percent=0.8))
     world.heat("llm").leases = 1

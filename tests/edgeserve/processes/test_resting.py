@@ -28,9 +28,11 @@ class FakeTimer:
 
 class FakeChild:
     pid, exit, name = 8, None, "picture decoder"
+    client: tuple[str, ...] | None = ("ann",)
 
-    def kill(self) -> None:
+    def kill(self) -> int | None:
         self.exit = -9  # type: ignore[assignment]
+        return self.exit
 
     def on_close(self, call: Callable[[], None]) -> None:
         self.close = call
@@ -181,6 +183,37 @@ def test_the_helper_that_holds_most_memory_ends_where_that_is_much() -> None:
     box.one.running = lambda: [one for one in children if one.exit is None]  # type: ignore[assignment,misc,return-value]
     assert [roster.end_largest_helper() for _ in range(3)] == [True, True, False]
     assert [child.exit for child in children] == [None, -9, -9]
+
+
+def roster_of(*held: tuple[str | None, int]) -> tuple[Roster, list[FakeChild]]:
+    """Children by the client of each and its megabytes."""
+    children = [FakeChild() for _ in held]
+    for number, (child, (client, _)) in enumerate(zip(children, held, strict=True)):
+        child.pid, child.client = number, client and (client,)  # type: ignore[assignment]
+    roster, box = Roster(lambda pid: held[pid][1] * MB), Box()
+    roster.add_helpers(box.one)
+    box.one.running = lambda: [one for one in children if one.exit is None]  # type: ignore[assignment,misc,return-value]
+    return roster, children
+
+
+def test_the_client_whose_decoders_hold_most_loses_one_and_nobody_else() -> None:
+    """Many small decoders of one client made the one photo of another end."""
+    roster, children = roster_of(("ann", 40), *[("eve", 31)] * 4)
+    assert [roster.end_largest_helper() for _ in range(3)] == [True] * 3
+    assert [child.exit for child in children] == [None, -9, -9, -9, None]
+
+
+def test_an_encoder_of_an_answer_under_way_stays() -> None:
+    roster, children = roster_of((None, 200), ("eve", 31))
+    assert not roster.end_largest_helper()
+    assert [child.exit for child in children] == [None, None]
+
+
+def test_a_decoder_that_the_kernel_holds_is_not_ended_again_and_again() -> None:
+    """The answer that ended it waited 10 s for each time, for ever."""
+    roster, (child,) = roster_of(("eve", 80))
+    child.kill = lambda: None  # type: ignore[method-assign]
+    assert not roster.end_largest_helper()
 
 
 def test_a_process_that_has_ended_holds_nothing() -> None:
