@@ -31,8 +31,9 @@ async def watching(receive: Receive, gone: Callable[[], Awaitable[None]]) -> Asy
         yield
     finally:
         watcher.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watcher
+        await asyncio.wait([watcher])  # a cancellation of this task meanwhile must not be taken for that of the watcher
+        if not watcher.cancelled():
+            watcher.result()
 
 
 async def leashed(receive: Receive, aside: Aside, work: Callable[[Leash], T]) -> T:

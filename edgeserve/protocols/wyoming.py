@@ -209,12 +209,12 @@ class WyomingConnection(Bounded):
     async def _next(self) -> Received | None:
         """The next event; None where no more is to be answered."""
         while not self._inbox:
-            if self._ending is not None or self._lost:  # the end of a speech may have swallowed that of this task
+            if self._ending is not None or self._lost:
                 return None
             self._news.clear()
             await self._news.wait()
-        if isinstance(self._ending, ShuttingDown):
-            return None
+        if self._lost or isinstance(self._ending, ShuttingDown):
+            return None  # lost: the end of a speech may have swallowed that of this task
         event = self._inbox.popleft()
         self._working = True
         # A ping asks for nothing; all else counts as HTTP's requests do, which keep a server from an idle end.

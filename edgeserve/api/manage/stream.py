@@ -34,7 +34,9 @@ class Woken:
     async def wait(self, seconds: float | None = None) -> bool:
         """Wait for a call, at most ``seconds`` (``BEAT_SECONDS``); False when none came."""
         try:
-            await asyncio.wait_for(self._event.wait(), BEAT_SECONDS if seconds is None else seconds)
+            # wait_for would lose a cancellation that comes with the news.
+            async with asyncio.timeout(BEAT_SECONDS if seconds is None else seconds):
+                await self._event.wait()
         except TimeoutError:
             return False
         self._event.clear()
