@@ -11,12 +11,15 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from edgeserve.api import sse
+from edgeserve.api.json_body import read_bytes
 from edgeserve.api.line import STREAM_HEADERS
 from edgeserve.api.presence import unless_gone
 from edgeserve.errors import Cancelled
 
 BEAT_SECONDS = 10.0
 """Time without news after which a stream repeats its last state: a client then knows that the server is there."""
+MAX_BODY = 64 << 10
+"""Bytes of a body that a GET may have, although it asks for nothing."""
 
 
 class Woken:
@@ -65,7 +68,10 @@ class EventStream(Response):
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                 await send({"type": "http.response.body", "body": b""})
                 return
-            await unless_gone(Request(scope, receive), self._write(send))
+            request = Request(scope, receive)
+            if scope["method"] == "GET":  # its endpoint reads no body, whose error would end the watch over the client
+                await read_bytes(request, MAX_BODY, "a stream of events takes no body")
+            await unless_gone(request, self._write(send))
         except Cancelled:
             return  # the client has gone
         finally:

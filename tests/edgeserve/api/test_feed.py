@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from support.managed import managed, model
+from support.raw import dialled, read_answer
 from support.server import Running, until
 
 from edgeserve.api import feed
@@ -116,6 +117,25 @@ def test_the_head_alone_is_an_answer_that_ends(path: str) -> None:
             assert answer.headers["content-type"].startswith("text/event-stream")
         assert running.client.get("/v1/health").status_code == 200
         assert len(running.app.state.listeners) == 0
+
+
+@pytest.mark.parametrize("path", ["/memory/feed", "/models/sse"])
+def test_a_body_that_does_not_come_is_refused(path: str) -> None:
+    """The stream went on without its client for ever, and kept its places."""
+    with managed({}, server={"body_timeout": 0.2}) as (running, _):
+        with dialled(running) as link:
+            link.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n".encode())
+            status, told = read_answer(link)
+        assert (status, told["error"]["code"]) == (408, "request_timeout")
+        assert len(running.app.state.listeners) == 0
+
+
+def test_a_body_without_use_is_read() -> None:
+    with managed({}) as (running, _):
+        with running.client.stream("GET", "/memory/feed", content=b"123456789") as stream:
+            assert next(stream.iter_lines()).startswith("data: ")
+        until(lambda: len(running.app.state.listeners) == 0)
+        assert running.client.request("GET", "/memory/feed", content=bytes(100_000)).status_code == 413
 
 
 @pytest.mark.slow

@@ -27,7 +27,11 @@ def test_a_stream_ends_whose_client_goes_as_news_comes(steps: int) -> None:
                 waits.set()
                 await woken.wait()
 
+        body = [{"type": "http.request"}]
+
         async def receive() -> MutableMapping[str, Any]:
+            if body:
+                return body.pop()
             await gone.wait()
             return {"type": "http.disconnect"}
 
