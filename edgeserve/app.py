@@ -89,7 +89,7 @@ def build(
     ConfigError.
     """
     _check_peers(config)
-    limits, means = _limits(config.server, pool.governor.probe.known().total), means or Means.none(config)
+    limits, means = _limits(config.server, pool.governor.probe.machine()), means or Means.none(config)
     ring = ring or keyring(config, means.store)
     monitor = Monitor(lambda: pool.gates.values(), pool.governor, idle_policy(config), pool.idle)
     manager = Manager(config, pool, monitor, means)

@@ -74,6 +74,16 @@ class Probe:
             return self.read_quick()
         return last
 
+    def machine(self) -> int:
+        """Bytes of the machine, or of its control group. No process is read, and no accelerator."""
+        if self._platform == "darwin":
+            total = sysctl.parse(self._run(sysctl.MEMORY))[sysctl.SIZE]
+        else:
+            total, _ = procfs.parse_meminfo((self._proc / "meminfo").read_text(encoding="ascii"))
+            group = cgroup.read_limit(self._proc, self._cgroups)
+            total = min(total, group.limit) if group else total
+        return min(total, self._override or total)
+
     def known(self) -> Readings:
         """The last reading, however old, while the thread reads; without the thread as ``latest``.
 

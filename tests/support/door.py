@@ -50,7 +50,7 @@ def door(
     listener = listen("127.0.0.1", 0)
     made = Door(leases.lease, leases.status, key, owner, limits)
     server = uvicorn.Server(
-        uvicorn.Config(made, log_level="error", ws="websockets-sansio", timeout_graceful_shutdown=5)
+        uvicorn.Config(made, log_level="error", http="h11", ws="websockets-sansio", timeout_graceful_shutdown=5)
     )
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()

@@ -25,6 +25,15 @@ ROLLUP = "0-1 ---p 0 00:00 0 [rollup]\nPss: 300 kB\nPss_Anon: 200 kB\nPss_File: 
 STATUS = "Name:\tx\nVmRSS:\t 330 kB\nRssAnon:\t 210 kB\nRssFile:\t 120 kB\n"
 
 
+class Unread:
+    """An accelerator that must not be read."""
+
+    def read(self) -> Accelerator:
+        raise AssertionError("read")
+
+    def clear_cache(self) -> None: ...
+
+
 @pytest.fixture
 def linux(tmp_path: Path) -> Path:
     files = {
@@ -145,6 +154,7 @@ class FixedAccelerator:
 @pytest.mark.parametrize(("override", "total", "available"), [(512, 512, 511.8), (4096, 1024, 512)])
 def test_a_smaller_machine_can_be_simulated(linux: Path, override: int, total: int, available: float) -> None:
     read = probe(linux, override_mb=override).read()
+    assert probe(linux, override_mb=override, accelerator=Unread()).machine() == read.total
     assert read.total == total * MB
     assert read.available / MB == pytest.approx(min(available, 512), abs=0.1)
 
