@@ -207,6 +207,9 @@ class FakeProbe:
 
     read_quick = latest = known = read
 
+    def machine(self) -> int:
+        return self.total
+
     def start(self, then: Callable[[], object]) -> None:
         self.then = then
 
