@@ -105,14 +105,20 @@ def test_no_answer_is_stopped_for_what_other_clients_send(own: int, bodies: int,
         world.governor.check()
 
 
-def test_a_large_decoder_ends_before_an_answer_or_an_idle_engine() -> None:
-    """Sound files of one key stopped answers of others: the decoders held more than the budget leaves to the system."""
-    llm, asr = FakeResident("llm", 0, 10), FakeResident("asr", 0, 10)
+def beside_decoders(idle: int, base: int) -> tuple[World, FakeResident]:
+    """An answer at work beside an idle engine of ``idle`` MB, and 600 MB of decoders among ``base`` MB."""
+    llm, asr = FakeResident("llm", 0, 10), FakeResident("asr", 0, idle)
     world = World(1250, llm, asr, policy=dataclasses.replace(POLICY, max_percent=0.8))
     world.heat("asr")
     world.heat("llm").leases = 1
     world.later(60)
-    world.helpers, world.probe.base = 600 * MB, 1430 * MB
+    world.helpers, world.probe.base = 600 * MB, base * MB
+    return world, asr
+
+
+def test_a_large_decoder_ends_before_an_answer_or_an_idle_engine() -> None:
+    """Sound files of one key stopped answers of others: the decoders held more than the budget leaves to the system."""
+    world, asr = beside_decoders(10, 1430)
 
     def end() -> bool:
         world.helpers, world.probe.base = world.helpers - 200 * MB, world.probe.base - 200 * MB
@@ -138,12 +144,7 @@ def test_no_decoder_ends_where_memory_would_stay_critical_without_it() -> None:
 
 
 def test_decoders_end_once_idle_engines_have_made_room_for_the_rest() -> None:
-    llm, asr = FakeResident("llm", 0, 10), FakeResident("asr", 0, 100)
-    world = World(1250, llm, asr, policy=dataclasses.replace(POLICY, max_percent=0.8))
-    world.heat("asr")
-    world.heat("llm").leases = 1
-    world.later(60)
-    world.helpers, world.probe.base = 600 * MB, 1470 * MB
+    world, asr = beside_decoders(100, 1470)
     rungs: list[Rung] = []
 
     def end() -> bool:
