@@ -249,8 +249,8 @@ class _Stream(Response):
                 await send({"type": "http.response.body", "body": b""})
         finally:
             self._kept.release()
+            await self._lease.release()  # first, and at once: the end of the parts may fail
             await self._folded.aclose()
-            await self._lease.release()
 
     async def _chunks(self) -> AsyncIterator[bytes | None]:
         try:

@@ -293,6 +293,29 @@ def test_the_parts_end_with_their_reader_and_their_error_is_its_own() -> None:
     asyncio.run(reads())
 
 
+def test_a_stream_whose_parts_fail_to_end_gives_its_lease_back() -> None:
+    async def parts() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"one"
+        finally:
+            raise RuntimeError("no end")
+
+    async def gone(message: Any) -> None:
+        raise OSError("the client has gone")
+
+    async def stream() -> None:
+        pool, folded = fake_pool(["llm"]), parts()
+        begun, renderer = await anext(folded), EmbeddingList("llm")
+        lease = await pool.lease("llm")
+        answer = line._Stream(renderer, begun, folded, lease, b"", Kept(pool.deliveries, clients.NOBODY))
+        with pytest.raises(RuntimeError, match="no end"):
+            await answer({"type": "http"}, asyncio.Event().wait, gone)  # type: ignore[arg-type]
+        assert pool.gates["llm"].leases == 0
+        await pool.stop()
+
+    asyncio.run(stream())
+
+
 def test_long_answers_of_one_client_hold_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """A renderer that computes used to share few threads with all others, without turns."""
     began, go_on, feed = threading.Semaphore(0), threading.Event(), EmbeddingList.feed
