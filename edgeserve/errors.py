@@ -180,6 +180,10 @@ class ModelMissing(StoreError):
     code = "model_missing"
 
 
+class ModelUnknown(ModelMissing):
+    """The name means no model, so no pull can bring it."""
+
+
 class ModelDamaged(StoreError):
     code = "model_damaged"
 
