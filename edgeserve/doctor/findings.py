@@ -32,7 +32,8 @@ COMPILERS: Mapping[str, str] = {
 class Model:
     """A model of the catalogue or the settings. ``size_bytes`` is 0 when it is unknown before the pull.
 
-    ``trouble``: the reason why a pulled model cannot be used, or a name means none; ``no_projector``: an error about its projector.
+    ``trouble``: the reason why a pulled model cannot be used, or why a name means none. ``no_projector``: an error
+    about its projector.
     ``refused``: the reason why its engine refuses a pulled model, such as a reranker without a ranking head.
     ``verified``: the model was pulled and used where edgeserve is built. ``engine``: import string of its engine;
     empty: the engine of its job. ``id`` names its table in the settings; empty: it is not configured. ``tuned``: its
