@@ -54,7 +54,7 @@ def test_a_text_without_a_word_is_refused(client: httpx.Client, path: str, body:
     assert "holds nothing that tts could answer" in answer.json()["error"]["message"]
 
 
-def test_sound_that_breaks_off_is_not_taken_for_the_whole() -> None:
+def test_sound_that_breaks_off_is_not_taken_for_the_whole(caplog: pytest.LogCaptureFixture) -> None:
     with serving(fake_pool(["tts"])) as running:
         failing_after(running, "tts", 1)
         body = {"input": "One. Two. Three.", "response_format": "pcm"}
@@ -63,6 +63,8 @@ def test_sound_that_breaks_off_is_not_taken_for_the_whole() -> None:
             with pytest.raises(httpx.RemoteProtocolError, match="incomplete"):
                 answer.read()
         until(lambda: running.pool.gates["tts"].leases == 0)
+    assert "the answer was cut short: the runtime fell over" in caplog.messages
+    assert [one for one in caplog.records if one.name == "uvicorn.error" and one.levelno >= logging.WARNING] == []
 
 
 def test_openai_streams_tell_a_failure_and_end() -> None:
