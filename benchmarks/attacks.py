@@ -166,7 +166,8 @@ class Attackers:
             writer.write(head + f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode())
             for _ in range(200):
                 writer.write(sound + ping * 100)
-                await asyncio.wait_for(writer.drain(), 10)
+                async with asyncio.timeout(10):
+                    await writer.drain()
         return "left"
 
     # How they ask

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
 
-from edgeserve.api.limits import Limits, max_pixels
+from edgeserve.api.limits import Limits, max_body, max_pixels
 from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.routes import exception_handlers, middleware, routes
 from edgeserve.config import Config, ServerSettings
@@ -32,7 +32,7 @@ def _limits(server: ServerSettings, memory: int) -> Limits:
     """``memory``: bytes of the machine."""
     return Limits(
         max_image_pixels=max_pixels(memory),
-        max_body_bytes=server.max_body_mb * MB,
+        max_body_bytes=server.max_body_mb * MB or max_body(memory),
         max_json_bytes=server.max_json_mb * MB,
         body_seconds=server.body_timeout,
         max_text_chars=server.max_text_chars,

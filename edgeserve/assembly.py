@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from edgeserve.config import Config
 from edgeserve.dataclass import dataclass
 from edgeserve.engine import Engine, ModelSpec
-from edgeserve.errors import ConfigError, ModelMissing, StoreError
+from edgeserve.errors import ConfigError, ModelMissing, ModelUnknown, StoreError
 from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import ALL_JOBS, INFO, Job, table_of
@@ -57,7 +57,10 @@ def assemble(config: Config, store: Store) -> tuple[Pool, Assembly]:
     )
     modules: set[str] = set()
     assembly = Assembly(config, store, governor, _launchers(config, modules, roster), modules)
-    made = assembly.hosts(config, config.models)
+    try:
+        made = assembly.hosts(config, config.models)
+    except ModelUnknown as error:
+        raise ConfigError(error.message, param=error.param) from None
     pool = Pool(
         [host for host, _ in made.values()],
         governor,

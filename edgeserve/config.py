@@ -50,7 +50,7 @@ class ServerSettings:
     """Show llama-server's names in ``GET /metrics``, too."""
     drain_seconds: float = key(10.0, env="DRAIN_SECONDS", low=0)
     queue_limit: int = key(8, env="QUEUE_LIMIT", low=0)
-    max_body_mb: int = key(32, env="MAX_BODY_MB", low=1)
+    max_body_mb: int = key(0, env="MAX_BODY_MB", low=1, special={0: "by the size of the machine"})
     max_json_mb: int = key(16, env="MAX_JSON_MB", low=1)
     body_timeout: float = key(20.0, env="BODY_TIMEOUT", low=1)
     write_timeout: float = key(60.0, env="WRITE_TIMEOUT", low=1)

@@ -28,6 +28,7 @@ The tree of errors:
     ├── ConfigError               models.toml, a variable or a flag is wrong
     └── StoreError                a model file cannot be had
     ├── ModelMissing          not pulled yet
+    │   └── ModelUnknown      a name that means no model
     ├── ModelDamaged          pulled, but a file of it is cut, gone or not what the store wrote
     ├── ChecksumMismatch      the bytes are not the promised ones
     ├── DiskFull              not enough free disk space
@@ -178,6 +179,12 @@ class StoreError(EdgeserveError):
 
 class ModelMissing(StoreError):
     code = "model_missing"
+
+
+class ModelUnknown(ModelMissing):
+    """No pull can bring it."""
+
+    code = "model_unknown"
 
 
 class ModelDamaged(StoreError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from edgeserve.config import Config
-from edgeserve.errors import ModelDamaged, ModelMissing, StoreError
+from edgeserve.errors import ModelDamaged, ModelMissing, ModelUnknown, StoreError
 from edgeserve.jobs import STARTER, table_of
 from edgeserve.models import catalog, needs
 from edgeserve.models.store import Store, StoredModel
@@ -62,6 +62,8 @@ def _error(
         told.insert(0, f"{models}; {install}`edgeserve pull {_names(gone, config)}`")
     elif lacking:
         told.append(f"{needs.packages(lacking)} not installed: {needs.command(lacking)}")
+    if any(isinstance(error, ModelUnknown) for error in unusable):
+        return ModelUnknown("; ".join(told))
     kind = ModelMissing if gone and not unusable else StoreError
     return kind("; ".join(told))
 

@@ -184,22 +184,26 @@ class Bodies:
 
         Only bodies that still arrive can be refused, and only those that count.
         """
-        held: Counter[tuple[str, ...]] = Counter()
-        for one in self._open:
-            held.update(dict.fromkeys(one.groups, one.shared))
-        coming = [one for one in self._open if one is asking or (one.shared and not one.whole)]
         key, client = asking.groups
-        if held[client] > SHARE * self.limit:
-            coming = [one for one in coming if client in one.groups]
-        elif held[key] > KEY_SHARE * self.limit:
-            coming = [one for one in coming if key in one.groups]
-        elif sum(one.shared for one in self._open) <= LARGEST_AT_ONCE * self.limit:
+        sizes = [(one.groups, size) for one in self._open if (size := one.shared)]
+        whose: tuple[str, ...] | None = None
+        if sum(size for groups, size in sizes if groups[1] == client) > SHARE * self.limit:
+            whose = client
+        elif sum(size for groups, size in sizes if groups[0] == key) > KEY_SHARE * self.limit:
+            whose = key
+        elif sum(size for _, size in sizes) <= LARGEST_AT_ONCE * self.limit:
             return None
+        held: Counter[tuple[str, ...]] = Counter()
+        for groups, size in sizes:
+            held.update(dict.fromkeys(groups, size))
+        able = (one for one in self._open if one is asking or (one.shared and not one.whole))
+        coming = [one for one in able if whose is None or whose in one.groups]
         return min(coming, key=lambda one: (*(-held[group] for group in one.groups), one.rate()))
 
     def short(self) -> Busy:
-        most, own = (count * self.limit / MB for count in (LARGEST_AT_ONCE, SHARE))
-        text = f"the requests being served hold {most:.0f} MB of bodies, or {own:.0f} MB of yours, which is the limit"
+        most, key, own = (count * self.limit / MB for count in (LARGEST_AT_ONCE, KEY_SHARE, SHARE))
+        text = f"the requests being served hold {most:.0f} MB of bodies, {key:.0f} MB of your key or site, or"
+        text += f" {own:.0f} MB of yours, which is the limit"
         return Busy(f"{text}, and this is the slowest of them; try again when some are done", retry_after=2)
 
     def too_large(self, size: int) -> TooLarge:

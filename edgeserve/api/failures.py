@@ -45,6 +45,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         errors.MemoryPressure.code: 503,
         errors.StoreError.code: 503,
         errors.ModelMissing.code: 503,
+        errors.ModelUnknown.code: 503,
         errors.ModelDamaged.code: 503,
         errors.ChecksumMismatch.code: 503,
         errors.DiskFull.code: 507,

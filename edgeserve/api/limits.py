@@ -27,6 +27,18 @@ A decoder takes 8 bytes a pixel (docs/decisions/0018). So one never takes more t
 """
 
 
+MAX_BODY_MB, BODY_MEMORY = 32, 32
+"""MB of the largest body by default, and bytes of the machine's memory for each byte of it.
+
+Four bodies may be here at once, and a recording takes its size twice or thrice: once more for its decoder.
+"""
+
+
+def max_body(memory: int) -> int:
+    """Bytes of the largest body on a machine of so many bytes: whole MB, at least one."""
+    return max(1, min(MAX_BODY_MB, memory // BODY_MEMORY // MB)) * MB
+
+
 def max_pixels(memory: int) -> int:
     """Pixels of the largest picture on a machine of so many bytes."""
     return min(MAX_IMAGE_PIXELS, memory // PIXEL_MEMORY)
@@ -40,7 +52,7 @@ class Limits:
     Streamed speech of any length takes the same memory.
     """
 
-    max_body_bytes: int = 32 * MB
+    max_body_bytes: int = MAX_BODY_MB * MB
     max_json_bytes: int = 16 * MB
     body_seconds: float = 20.0
     max_image_pixels: int = MAX_IMAGE_PIXELS

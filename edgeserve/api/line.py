@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from edgeserve import messages
 from edgeserve.api import notes
 from edgeserve.api.auth import client_of
-from edgeserve.api.presence import watching
+from edgeserve.api.presence import hang_up, watching
 from edgeserve.api.rendering import Steps
 from edgeserve.dataclass import dataclass
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
@@ -242,15 +242,16 @@ class _Stream(Response):
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                 async for chunk in self._chunks():
                     if chunk is None:
-                        return  # without a last chunk, so that what came is not taken for the whole
+                        hang_up(scope)
+                        return
                     small = (chunk,) if chunk else ()
                     for piece in _pieces([chunk]) if len(chunk) > SENT_BYTES else small:
                         await send({"type": "http.response.body", "body": piece, "more_body": True})
                 await send({"type": "http.response.body", "body": b""})
         finally:
             self._kept.release()
+            await self._lease.release()  # first, and at once: the end of the parts may fail
             await self._folded.aclose()
-            await self._lease.release()
 
     async def _chunks(self) -> AsyncIterator[bytes | None]:
         try:

@@ -1,4 +1,4 @@
-"""Whether the client of a request is still there, and work that ends when it has gone."""
+"""Whether the client of a request is still there, work that ends when it has gone, and the end of its connection."""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from starlette.requests import Request
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from edgeserve.errors import Cancelled
 from edgeserve.media.leash import Leash
 from edgeserve.residency.aside import Aside
 
 T = TypeVar("T")
+HANG_UP = "edgeserve.hang_up"
+"""Key in a request's scope: a function that closes the connection within the answer."""
+
+
+def hang_up(scope: Scope) -> None:
+    """End an answer that has begun without its last part, so that what came is not taken for the whole."""
+    scope.get(HANG_UP, lambda: None)()
 
 
 @contextlib.asynccontextmanager

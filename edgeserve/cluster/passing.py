@@ -18,6 +18,7 @@ from edgeserve.api.auth import client_of
 from edgeserve.api.bodies import Bodies, Body
 from edgeserve.api.json_body import READS, SMALL
 from edgeserve.api.limits import Limits
+from edgeserve.api.presence import hang_up
 from edgeserve.cluster.asgi import Receive, Scope, Send, error, fail, header, knows, target
 from edgeserve.cluster.question import Question, read_question
 from edgeserve.cluster.reader import without_cookies
@@ -152,7 +153,10 @@ class Passing:
                     await fail(send, 502, "node_lost", LOST)
                     return
                 async with contextlib.aclosing(answer):
-                    await _forward(answer, receive, send)
+                    try:
+                        await _forward(answer, receive, send)
+                    except httpx.HTTPError:  # it is in the log
+                        hang_up(scope)
                 return
 
     async def _ask(self, url: str, scope: Scope, content: Content, receive: Receive) -> httpx.Response:
@@ -234,7 +238,7 @@ async def _pieces(answer: httpx.Response, send: Send) -> None:
         log.warning("%s was lost within its answer: %r", answer.url, problem)
         last = _last_words(answer.headers.get("content-type", ""))
         if last is None:
-            raise  # the connection to the client breaks, so that a part is not taken for the whole
+            raise
         await send({"type": "http.response.body", "body": last, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 

@@ -90,7 +90,8 @@ class DoorReplica:
         for _ in range(ATTEMPTS):
             lease = self._leases.remote(question)
             try:
-                return lease, await asyncio.wait_for(anext(lease), LEASE_SECONDS)
+                async with asyncio.timeout(LEASE_SECONDS):
+                    return lease, await anext(lease)
             except TimeoutError:
                 lease.cancel()
                 text = f"no node of the cluster took the request within {LEASE_SECONDS:g} s: try again"

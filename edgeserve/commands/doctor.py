@@ -15,7 +15,7 @@ from edgeserve.doctor import findings as judge
 from edgeserve.doctor import machine
 from edgeserve.doctor.findings import Facts, Finding, Model
 from edgeserve.doctor.machine import Machine
-from edgeserve.errors import ConfigError, EdgeserveError, ModelMissing, NotFound, StoreError
+from edgeserve.errors import ConfigError, EdgeserveError, ModelMissing, ModelUnknown, NotFound, StoreError
 from edgeserve.fit import calibration, speed, tuning
 from edgeserve.jobs import CHAT, Job, table_of
 from edgeserve.models import catalog
@@ -108,6 +108,8 @@ def _model(job: Job, known: Entry | str, store: Store) -> Model:
     size, engine = (0, "") if isinstance(known, str) else (known.size_bytes, known.engine)
     try:
         stored = store.find(name)
+    except ModelUnknown as error:
+        return Model(name, job, size, trouble=error.message)
     except ModelMissing:
         return Model(name, job, size, verified=isinstance(known, Entry) and known.verified, engine=engine)
     except StoreError as error:

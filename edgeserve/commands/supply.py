@@ -10,7 +10,7 @@ from types import FrameType
 
 from edgeserve.commands import Call
 from edgeserve.config import Config
-from edgeserve.errors import ModelDamaged, ModelMissing, StoreError
+from edgeserve.errors import ModelDamaged, ModelMissing, ModelUnknown, StoreError
 from edgeserve.models import catalog
 from edgeserve.models.store import Store
 from edgeserve.processes.interpreter import search_path
@@ -36,6 +36,8 @@ def _missing(config: Config, store: Store) -> Iterator[str]:
             continue  # a path: nothing can be pulled from it
         try:
             store.find(name)
+        except ModelUnknown:  # an address that cannot be one; as the next
+            continue
         except (ModelMissing, ModelDamaged):
             yield name
         except StoreError:  # another model of this name; the server reports it, with the remedy

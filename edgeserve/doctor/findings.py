@@ -32,7 +32,8 @@ COMPILERS: Mapping[str, str] = {
 class Model:
     """A model of the catalogue or the settings. ``size_bytes`` is 0 when it is unknown before the pull.
 
-    ``trouble``: the reason why a pulled model cannot be used; ``no_projector``: an error about its projector.
+    ``trouble``: the reason why a pulled model cannot be used, or why a name means none. ``no_projector``: an error
+    about its projector.
     ``refused``: the reason why its engine refuses a pulled model, such as a reranker without a ranking head.
     ``verified``: the model was pulled and used where edgeserve is built. ``engine``: import string of its engine;
     empty: the engine of its job. ``id`` names its table in the settings; empty: it is not configured. ``tuned``: its
@@ -59,7 +60,7 @@ class Model:
 
     @property
     def state(self) -> str:
-        return "damaged" if self.trouble else "pulled" if self.pulled else "not pulled"
+        return "not pulled" if not self.pulled else "damaged" if self.trouble else "pulled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,8 @@ def _models(facts: Facts) -> Iterator[Finding]:
         if model.refused:
             yield Finding("error", f"{name}: {model.refused}", "choose another model, then: edgeserve doctor")
         if model.trouble:
-            fix = f"edgeserve remove {model.name} && edgeserve pull {model.name}"
+            again = f"edgeserve remove {model.name} && edgeserve pull {model.name}"
+            fix = again if model.pulled else f"name another model in {facts.settings}, then: edgeserve doctor"
             yield Finding("error", model.trouble, fix)
         elif not model.pulled:
             yield Finding("error", f"{name} is configured but not pulled", f"edgeserve pull {model.name}")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from edgeserve.errors import DiskFull, InUse, ModelDamaged, ModelMissing, NotFound, StoreError
+from edgeserve.errors import DiskFull, InUse, ModelDamaged, ModelMissing, ModelUnknown, NotFound, StoreError
 from edgeserve.models import catalog, disk, leftovers, manifest, needs, partial, served, stale
 from edgeserve.models.inventory import Inventory
 from edgeserve.models.leftovers import Leftover
@@ -91,7 +91,7 @@ class Store:
         """A pulled model, or a local file to use in place.
 
         Raises ModelMissing (also for a model that an older version converted) and ModelDamaged, both with the command
-        that mends it, and StoreError for another model of the same name.
+        that mends it, ModelUnknown, and StoreError for another model of the same name.
         """
         wanted = self._meant(name)
         stored = in_place(wanted) if wanted.here is not None else self._inventory.read(wanted)
@@ -192,17 +192,16 @@ class Store:
         return stored
 
     def _meant(self, name: str) -> Wanted:
-        """The model that a name means, asked of no source. Raises ModelMissing."""
+        """The model that a name means, asked of no source. Raises ModelUnknown."""
         try:
-            wanted = understand(name, offline=True)
-            return self._as_stored(wanted)
-        except NotFound as error:
+            return self._as_stored(understand(name, offline=True))
+        except (NotFound, StoreError) as error:
             # A model pulled from an address is known by the name that `edgeserve list` shows.
             if plain(name) == name.lower():
                 with contextlib.suppress(ModelMissing):
                     known = manifest.read(self.root / plain(name))
                     return Wanted(plain(name), known.job, known.engine)
-            raise ModelMissing(error.message, param="model") from None
+            raise ModelUnknown(error.message, param="model") from None
 
     def _as_stored(self, wanted: Wanted) -> Wanted:
         """The model with the job that it was pulled with, if it was pulled and nothing else gives the job."""

@@ -15,6 +15,7 @@ from starlette.types import Message, Receive, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from edgeserve.api import failures
+from edgeserve.api.presence import HANG_UP
 from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, RequestTimeout
 from edgeserve.protocols import head
 from edgeserve.protocols.bounded import EARLY_FRAMES, WRITE_BYTES, Bounded
@@ -200,11 +201,17 @@ class HttpConnection(Bounded, H11Protocol):
     # Endings
 
     async def _serve(self, app: Any, scope: Any, receive: Receive, send: Send) -> None:
+        scope[HANG_UP] = self._hang_up
         try:
             await app(scope, receive, functools.partial(_in_pieces, send))
         finally:
             self._requests -= 1
             self._give_place()
+
+    def _hang_up(self) -> None:
+        """Close the connection behind what was written. Uvicorn then misses no end of the answer."""
+        self.cycle.disconnected = True
+        self.transport.close()
 
     def _give_place(self) -> None:
         if self._lost and not self._requests:

@@ -69,7 +69,7 @@ class WyomingConnection(Bounded):
         self._state.connections.add(self)  # type: ignore[arg-type]  # Uvicorn asks no more of them than this one has
         self._task = asyncio.get_running_loop().create_task(self._serve())
         self._state.tasks.add(self._task)
-        self._task.add_done_callback(self._state.tasks.discard)
+        self._task.add_done_callback(self._served)
 
     def data_received(self, data: bytes) -> None:
         if self._ending is not None or self._task is None:
@@ -103,6 +103,12 @@ class WyomingConnection(Bounded):
         else:
             self._task.cancel()
         super().connection_lost(exc)
+
+    def _served(self, task: asyncio.Task[None]) -> None:
+        """The dialogue has ended, perhaps before its first step."""
+        self._state.tasks.discard(task)
+        if self._lost:
+            self._leave()
 
     def _leave(self) -> None:
         """Give back what the connection took of others. Idempotent."""
@@ -203,8 +209,6 @@ class WyomingConnection(Bounded):
         finally:
             await dialogue.close()
             self.transport.close()
-            if self._lost:
-                self._leave()
 
     async def _next(self) -> Received | None:
         """The next event; None where no more is to be answered."""

@@ -222,10 +222,7 @@ class Gate:
         return self._turns.work
 
     def submit(self, work: Work) -> None:
-        """Queue work of a lease holder. Its ``emit`` gets the events and always one ``Done``.
-
-        Raises Busy when the system gives no thread.
-        """
+        """Queue work of a lease holder. Its ``emit`` gets the events and always one ``Done``: Busy without a thread."""
         work.arrived = self.clock()
         self._turns.submit(work)
 

@@ -64,13 +64,14 @@ class Deliveries:
             key, own = self._kept[groups[0]] + size, self._kept[groups[-1]] + size
             few = self._whole + size > self.limit or key > self.limit * 3 // 4
             if own > self.limit // 2 or (few and own > OWN):
-                raise self._full(self._whole, own - size)
+                raise self._full(self._whole, key - size, own - size)
             self._count(size, groups)
 
-    def _full(self, held: int, own: int) -> Busy:
-        text = f"{held // MB} MB of answers wait for their readers, {own // MB} MB of them for you, and the limits are"
-        text += f" {self.limit // MB} and {self.limit // 2 // MB} MB; try again later, or ask for a stream"
-        return Busy(text, retry_after=5)
+    def _full(self, *held: int) -> Busy:
+        together, key, own = (size // MB for size in held)
+        most = ", ".join(str(self.limit * quarters // 4 // MB) for quarters in (4, 3, 2))
+        text = f"{together} MB of answers wait for their readers, {key} MB of them for your key or site and {own} MB"
+        return Busy(f"{text} for you; the limits are {most} MB; try again later, or ask for a stream", retry_after=5)
 
     def give_back(self, size: int, groups: Groups) -> None:
         """Undo ``keep``."""

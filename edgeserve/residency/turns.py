@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable
 
 from edgeserve.clients import Groups, Idle
-from edgeserve.errors import Cancelled, EdgeserveError, SlowReader
+from edgeserve.errors import Busy, Cancelled, EdgeserveError, SlowReader
 from edgeserve.residency.failure import explain
 from edgeserve.residency.host import LONG_PATIENCE, PATIENCE, Host
 from edgeserve.residency.queue import Queue
@@ -48,12 +48,15 @@ class Turns:
         return tuple(self._queue)
 
     def submit(self, work: Work) -> None:
-        """Queue work and hand it to the host. Raises Busy when the system gives no thread."""
+        """Queue work and hand it to the host. The work ends with Busy when the system gives no thread."""
         self._queue.add(work)
-        if work.cancelled is None:
-            self._host.submit(work, self)
-        else:
+        if work.cancelled is not None:
             self.cancel(work)  # whoever cancelled it did not find it in the queue
+            return
+        try:
+            self._host.submit(work, self)
+        except Busy as error:
+            self.refuse(work, error)
 
     def cancel(self, work: Work, reason: EdgeserveError | None = None) -> None:
         """End work: at once before its turn, else within a token or segment. Any thread."""

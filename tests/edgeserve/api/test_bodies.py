@@ -130,7 +130,7 @@ def test_the_values_of_a_client_s_bodies_are_bounded_together() -> None:
         first, _ = [await read("10.0.0.1", MB, 28 * MB) for _ in range(SHARE)]
         for _ in range(100):
             await read("10.0.0.1", SMALL, FREE_VALUES)
-        with pytest.raises(Busy, match="64 MB of yours"):
+        with pytest.raises(Busy, match="hold 128 MB of bodies, 96 MB of your key or site, or 64 MB of yours"):
             await read("10.0.0.1", MB, 28 * MB)
         await read("10.0.0.2", MB, 28 * MB)
         bodies.close(first)
@@ -210,7 +210,7 @@ def test_bodies_that_have_come_leave_room_for_other_clients() -> None:
         bodies = Bodies(32 * MB, 20)
         for _ in range(SHARE):
             await bodies.open(Client(address="10.0.0.1")).next(part(32 * MB, more=False))
-        with pytest.raises(Busy, match="64 MB of yours"):
+        with pytest.raises(Busy, match="hold 128 MB of bodies, 96 MB of your key or site, or 64 MB of yours"):
             await bodies.open(Client(address="10.0.0.1")).next(part(MB))
         await bodies.open(Client(address="10.0.0.2")).next(part(32 * MB, more=False))
 

@@ -11,10 +11,10 @@ from starlette.requests import Request
 from support.cases import each
 
 from edgeserve.api.bodies import LARGEST_AT_ONCE, SHARE
-from edgeserve.api.limits import BodyLimit, max_pixels
+from edgeserve.api.limits import BodyLimit, max_body, max_pixels
 from edgeserve.errors import Busy, TooLarge
 from edgeserve.memory.traffic import own
-from edgeserve.units import GB
+from edgeserve.units import GB, MB
 
 LIMIT = 100
 
@@ -105,6 +105,12 @@ def test_a_refused_body_does_not_count_any_more() -> None:
         await send_body(app, LIMIT)
 
     asyncio.run(run())
+
+
+@each(("megabytes", "largest"), [(16, 1), (250, 7), (512, 16), (1000, 31), (1024, 32), (24_000, 32)])
+def test_a_small_machine_takes_smaller_bodies(megabytes: int, largest: int) -> None:
+    """Four uploads of 30 MB took 240 MB, and the kernel ended a server that had 250."""
+    assert max_body(megabytes * MB) == largest * MB
 
 
 @each(("gigabytes", "millions"), [(1, 4), (3.79, 15), (4, 16), (8, 20), (64, 20)])

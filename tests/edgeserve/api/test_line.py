@@ -54,7 +54,7 @@ def test_a_text_without_a_word_is_refused(client: httpx.Client, path: str, body:
     assert "holds nothing that tts could answer" in answer.json()["error"]["message"]
 
 
-def test_sound_that_breaks_off_is_not_taken_for_the_whole() -> None:
+def test_sound_that_breaks_off_is_not_taken_for_the_whole(caplog: pytest.LogCaptureFixture) -> None:
     with serving(fake_pool(["tts"])) as running:
         failing_after(running, "tts", 1)
         body = {"input": "One. Two. Three.", "response_format": "pcm"}
@@ -63,6 +63,8 @@ def test_sound_that_breaks_off_is_not_taken_for_the_whole() -> None:
             with pytest.raises(httpx.RemoteProtocolError, match="incomplete"):
                 answer.read()
         until(lambda: running.pool.gates["tts"].leases == 0)
+    assert "the answer was cut short: the runtime fell over" in caplog.messages
+    assert [one for one in caplog.records if one.name == "uvicorn.error" and one.levelno >= logging.WARNING] == []
 
 
 def test_openai_streams_tell_a_failure_and_end() -> None:
@@ -291,6 +293,29 @@ def test_the_parts_end_with_their_reader_and_their_error_is_its_own() -> None:
         assert ended == [None, failure]
 
     asyncio.run(reads())
+
+
+def test_a_stream_whose_parts_fail_to_end_gives_its_lease_back() -> None:
+    async def parts() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"one"
+        finally:
+            raise RuntimeError("no end")
+
+    async def gone(message: Any) -> None:
+        raise OSError("the client has gone")
+
+    async def stream() -> None:
+        pool, folded = fake_pool(["llm"]), parts()
+        begun, renderer = await anext(folded), EmbeddingList("llm")
+        lease = await pool.lease("llm")
+        answer = line._Stream(renderer, begun, folded, lease, b"", Kept(pool.deliveries, clients.NOBODY))
+        with pytest.raises(RuntimeError, match="no end"):
+            await answer({"type": "http"}, asyncio.Event().wait, gone)  # type: ignore[arg-type]
+        assert pool.gates["llm"].leases == 0
+        await pool.stop()
+
+    asyncio.run(stream())
 
 
 def test_long_answers_of_one_client_hold_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from starlette.routing import Route, WebSocketRoute
 from support.answers import error
-from support.server import fake_pool, serving
+from support.server import fake_pool, serving, small_pool
 
 from edgeserve.api.routes import routes
 from edgeserve.system.readings import Readings
@@ -88,6 +88,15 @@ def test_a_body_beyond_the_limit_is_refused_declared_or_not() -> None:
         upload = running.client.post("/v1/transcribe/file", files={"audio": large})
         assert error(upload, 413)["code"] == "too_large"
         assert running.client.post("/v1/chat", json={"prompt": "on"}).status_code == 200
+
+
+def test_a_small_machine_refuses_bodies_that_settings_may_allow() -> None:
+    large = b"x" * (9 << 20)
+    with serving(small_pool(250, {"asr": {}})) as running:
+        upload = running.client.post("/v1/transcribe/file", files={"audio": large})
+        assert "limit is 7 MB" in error(upload, 413)["message"]
+    with serving(small_pool(250, {"asr": {}}), max_body_mb=16) as running:
+        assert running.client.post("/v1/transcribe/file", files={"audio": large}).status_code == 415
 
 
 def test_engines_that_are_not_configured_say_how_to_add_them() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import socket
 import threading
 from collections.abc import Iterator
@@ -72,6 +73,27 @@ class Node:
         self._listener.shutdown(socket.SHUT_RDWR)  # accept would not notice its end
         self._listener.close()
         self._thread.join(30)
+
+
+def test_an_answer_that_breaks_off_ends_the_connection_and_is_one_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def break_off() -> None:
+        with listener.accept()[0] as connection:
+            connection.recv(1 << 16)
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: audio/wav\r\ncontent-length: 99\r\n\r\nRIFF")
+
+    node = threading.Thread(target=break_off)
+    node.start()
+    url = "http://{}:{}".format(*listener.getsockname()[:2])
+    with front(Leases([url])) as (door, _), pytest.raises(httpx.TransportError):
+        httpx.post(f"{door}/v1/audio/speech", json={"input": "hello"}, timeout=30)
+    node.join(30)
+    listener.close()
+    (line,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    assert "was lost within its answer" in line
 
 
 def asks(url: str) -> socket.socket:

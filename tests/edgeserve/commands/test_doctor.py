@@ -85,6 +85,16 @@ def test_doctor_misses_a_projector(models: dict[str, str], capsys: pytest.Captur
 
 
 @pytest.mark.usefixtures("box")
+def test_doctor_finds_a_name_that_means_no_model(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("models.toml").write_text('[llm]\nmodel = "smolm2"\n')
+    assert run("doctor", environ=models) == 1
+    out = capsys.readouterr().out
+    assert "llm  smolm2, not pulled" in out
+    assert "[ERROR] no model is called 'smolm2'; did you mean smollm2" in out
+    assert "name another model in models.toml" in out
+
+
+@pytest.mark.usefixtures("box")
 @pytest.mark.parametrize("head", [True, False])
 def test_doctor_finds_a_reranker_without_a_ranking_head(
     models: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], *, head: bool

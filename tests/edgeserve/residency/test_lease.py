@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,10 +13,12 @@ from support.contract import ask
 from support.gates import Held, engine_of
 from support.server import fake_pool, until
 
+from edgeserve.engines.fake.chat import FakePreparingChat
 from edgeserve.errors import Busy, Cancelled, EdgeserveError
 from edgeserve.figures.account import Account, current
 from edgeserve.messages import Request, SpeakRequest, TextRequest
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.work import LONG_MESSAGES
 
 MODEL = ("llm", "llm")
 
@@ -85,3 +89,29 @@ def test_a_client_that_goes_and_one_without_a_place(pool: Pool) -> None:
     assert isinstance(asyncio.run(go()), Cancelled)
     until(lambda: counted(pool, "answers_total") == {(*MODEL, "cancelled"): 1})
     assert counted(pool, "refusals_total") == {(*MODEL, "queue"): 1}
+
+
+def test_work_between_two_of_a_lease_that_gets_no_thread_ends_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reader waited for ever, and the places of the works behind it were lost."""
+    start = threading.Thread.start
+
+    def refuse(self: threading.Thread) -> None:
+        if self.name.endswith("-read"):
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    short = ask("word")
+    long = dataclasses.replace(short, messages=short.messages * (LONG_MESSAGES + 1))
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    pool = fake_pool(["llm"], fakes={"llm": FakePreparingChat})
+
+    async def go(apart: bool) -> None:
+        async with asyncio.timeout(10), await pool.lease("llm") as lease:
+            async for _ in lease.run_all([short, long, long, long], apart=apart):
+                pass
+
+    for apart in (True, False):
+        with pytest.raises(Busy, match="no thread can be started"):
+            asyncio.run(go(apart))
+        until(lambda: (pool.gates["llm"].leases, pool.gates["llm"].work, pool.deliveries.held) == (0, (), 0))
+    asyncio.run(pool.stop())

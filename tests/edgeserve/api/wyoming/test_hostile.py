@@ -205,6 +205,18 @@ def test_a_client_that_goes_while_a_speech_ends_keeps_no_place(behind: bytes) ->
     asyncio.run(run())
 
 
+def test_a_connection_that_ends_before_its_dialogue_begins_keeps_no_place() -> None:
+    async def run() -> None:
+        one = connected(Bodies(MB, 0.0), Slow([], "", asyncio.Event()))
+        one.connection_lost(None)
+        assert one._task is not None
+        await asyncio.wait([one._task], timeout=PATIENCE_SECONDS)
+        await asyncio.sleep(0)
+        assert one.admitted.removed == [one]  # type: ignore[attr-defined]
+
+    asyncio.run(run())
+
+
 def test_connections_take_turns_event_by_event() -> None:
     async def run() -> list[str]:
         order, done = list[str](), asyncio.Event()
