@@ -55,6 +55,7 @@ def assemble(config: Config, store: Store) -> tuple[Pool, Assembly]:
         helpers=roster.helpers,
         end_helper=roster.end_largest_helper,
     )
+    deliveries.fit(governor.probe.machine())
     modules: set[str] = set()
     assembly = Assembly(config, store, governor, _launchers(config, modules, roster), modules)
     try:

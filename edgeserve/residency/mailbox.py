@@ -28,6 +28,8 @@ SHARE = 8
 """One mailbox takes at most one such part of the bytes that all deliveries leave free."""
 OWN = 256 * KB
 """Bytes of whole answers that each client may have however much others have: some 1,000 tokens."""
+WHOLE, WHOLE_MEMORY = 128 * MB, 8
+"""Bytes of all whole answers at most, and bytes of the machine's memory for each of them."""
 
 
 class Deliveries:
@@ -38,11 +40,15 @@ class Deliveries:
     not read its mailbox takes no room from whole answers.
     """
 
-    def __init__(self, limit: int = 128 * MB) -> None:
+    def __init__(self, limit: int = WHOLE) -> None:
         self.limit = limit
         self._held = self._whole = 0
         self._kept: Counter[tuple[str, ...]] = Counter()
         self._lock = threading.Lock()
+
+    def fit(self, memory: int) -> None:
+        """Take the limit of a machine of so many bytes. Unread answers alone could fill one of 250 MB."""
+        self.limit = min(WHOLE, memory // WHOLE_MEMORY)
 
     @property
     def held(self) -> int:

@@ -313,3 +313,8 @@ def test_the_fork_server_imports_the_engines_that_came_later(tmp_path: Path) -> 
     settings = ModelSettings(job="tts", model=str(onnx), isolation="process")
     maker.hosts(config(tts=settings), ["tts"])
     assert maker.modules == {"edgeserve.engines.tts.onnx"}
+
+
+def test_unread_answers_take_less_of_a_small_machine(tmp_path: Path) -> None:
+    small = Config(memory=MemoryPolicy(override_memory_mb=256), source="models.toml")
+    assert assembly.build_pool(small, Store(tmp_path / "models")).deliveries.limit == 32 << 20

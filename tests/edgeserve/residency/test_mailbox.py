@@ -203,6 +203,13 @@ def test_a_whole_answer_is_counted_until_it_is_sent_and_refused_beyond_the_limit
     assert deliveries.held == MB
 
 
+@each(("megabytes", "limit"), [(250, 31.25), (512, 64), (1024, 128), (24_000, 128)])
+def test_a_small_machine_keeps_fewer_bytes_of_whole_answers(megabytes: int, limit: float) -> None:
+    deliveries = Deliveries()
+    deliveries.fit(megabytes * MB)
+    assert deliveries.limit == limit * MB
+
+
 def test_whole_answers_that_one_client_does_not_read_leave_room_for_others() -> None:
     deliveries = Deliveries(4 * MB)
     for _ in range(2):
