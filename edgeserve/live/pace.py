@@ -51,13 +51,20 @@ class Pace:
         shared, groups = self._loop_time, clients.current.get().groups
         shared.working[groups] += 1
         try:
+            await self._rest()  # behind work that failed: its error did not wait
             async with shared.lock:
                 started = shared.clock()
-                yield
-                self._debt += (shared.clock() - started) * (2 * shared.sharers(groups) - 1)
+                try:
+                    yield
+                finally:
+                    self._debt += (shared.clock() - started) * (2 * shared.sharers(groups) - 1)
                 await asyncio.sleep(0)  # other tasks have their turn before the next session has
-            if self._debt >= LEAST_PAUSE:
-                pause, self._debt = self._debt, 0.0
-                await asyncio.sleep(pause)
+            await self._rest()
         finally:
             shared.working -= Counter([groups])  # which drops what has come down to 0
+
+    async def _rest(self) -> None:
+        """The pause that is due."""
+        if self._debt >= LEAST_PAUSE:
+            pause, self._debt = self._debt, 0.0
+            await asyncio.sleep(pause)

@@ -76,6 +76,7 @@ class Helper(Closing):
         except BlockingIOError:  # SO_RCVTIMEO
             raise self.silent() from None
         except (Broken, OSError) as error:
+            self._leash.check()  # killed before it had read its file, it resets the connection
             self._tell(f"it sent no frame ({error})")
             frame = None
         if frame is None:

@@ -39,6 +39,8 @@ class CountedTransport:
         self._written = 0
 
     def write(self, data: bytes) -> None:
+        if self._transport.is_closing():
+            return  # the rest of a burst to a client that has just gone: asyncio would log its writes as warnings
         self._written += len(data)
         self._transport.write(data)
 

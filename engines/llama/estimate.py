@@ -32,6 +32,14 @@ def footprint(spec: ModelSpec, layout: Layout, options: LlamaOptions, fewer: int
     return Footprint(mapped=size, private=layout.model + own, device=device)
 
 
+def copy_bytes(spec: ModelSpec) -> int:
+    """Bytes of a private copy of the weights. 0 where their file has gone: every decision on others asks for this."""
+    try:
+        return spec.files["model"].stat().st_size
+    except OSError:  # the request that opens the model hears of it
+        return 0
+
+
 def lay_out(spec: ModelSpec, shape: Shape, options: LlamaOptions) -> Layout:
     """The layout by llama.cpp, else by the shape. The first call blocks for a child process (0.3 s)."""
     return probe.measure(spec.files["model"], spec.device, options) or by_shape(shape, options)

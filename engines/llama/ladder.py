@@ -281,7 +281,7 @@ class LlamaLadder:
     def _copied(self) -> int:
         """Bytes of the private copy of the weights that ``heat`` will make of its own accord."""
         own = self.options.reordered and self._configured.repack == "auto" and self.rung is not Rung.HOT
-        return self.spec.files["model"].stat().st_size if own else 0
+        return llama_estimate.copy_bytes(self.spec) if own else 0
 
     @property
     def _drafting(self) -> int:

@@ -97,6 +97,25 @@ def test_a_failing_piece_gives_its_turn_back(monkeypatch: pytest.MonkeyPatch) ->
     asyncio.run(run())
 
 
+def test_work_that_fails_takes_no_more_of_the_time_than_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings of a conversation that are refused take as long to read as others. They took all of the loop's time."""
+    work = Work(monkeypatch)
+
+    def fail() -> None:
+        work.now += 0.003
+        raise ValueError("no")
+
+    async def run() -> None:
+        one = Pace(LoopTime(work))
+        for _ in range(10):
+            with pytest.raises(ValueError, match="no"):
+                async with one.piece():
+                    fail()
+
+    asyncio.run(run())
+    assert sum(work.pauses) == pytest.approx(0.003 * 9)  # the last pause is due before the next piece
+
+
 NEW, OLD = Client("phone", "192.0.2.1"), Client("laptop", "192.0.2.2")
 HOUSE = [Client("laptop", f"192.0.2.{number}") for number in range(3, 8)]
 HOUSE_V6 = [Client("", f"2001:db8::{number}") for number in range(1, 6)]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 import select
 import signal
 import threading
 from collections.abc import Iterator
 
+import psutil
 import pytest
 from support.children import gone
 from support.decoders import HERE
+from support.server import until
 
 from edgeserve.errors import (
     Cancelled,
@@ -178,6 +181,20 @@ def test_a_leash_kills_the_child_while_somebody_waits_for_it(children: Children)
         waiter.join(20)
         assert ended.is_set()
     assert gone(helper.pid)
+
+
+def test_a_client_that_leaves_before_its_file_is_read_is_no_line_of_the_log(
+    children: Children, caplog: pytest.LogCaptureFixture
+) -> None:
+    leash = Leash()
+    with children.start(task(), leash) as helper:
+        os.kill(helper.pid, signal.SIGSTOP)
+        until(lambda: psutil.Process(helper.pid).status() == psutil.STATUS_STOPPED)
+        helper.send("result", b"unread")
+        leash.cut()
+        with pytest.raises(Cancelled):
+            helper.receive()
+    assert not caplog.text
 
 
 def test_a_leash_that_is_cut_starts_nothing(children: Children) -> None:

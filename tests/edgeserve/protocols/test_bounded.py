@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import socket
 import time
 from typing import Any, cast
 
@@ -12,7 +14,14 @@ from support.gates import Held, engine_of
 from support.raw import CHAT, HEALTH, HELLO, SHORT, dialled, read_all, read_answer, refusal
 from support.server import Running, fake_pool, serving, until
 
-from edgeserve.protocols.bounded import HANGUP, READ_BYTES, WIDE_READ_BYTES, WRITE_BYTES, Writing
+from edgeserve.protocols.bounded import (
+    HANGUP,
+    READ_BYTES,
+    WIDE_READ_BYTES,
+    WRITE_BYTES,
+    CountedTransport,
+    Writing,
+)
 from edgeserve.protocols.http import HttpConnection
 
 
@@ -27,6 +36,20 @@ def sizes_of_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(HttpConnection, "data_received", noted)
     return sizes
+
+
+def test_a_burst_to_a_client_that_has_gone_is_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        raw, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=ours)
+        theirs.close()
+        transport = CountedTransport(raw)
+        for _ in range(20):
+            transport.write(b"token")
+        assert transport.taken == len(b"token")
+
+    asyncio.run(run())
+    assert not caplog.text
 
 
 @pytest.mark.slow

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from support.cases import each
+from support.gates import FAKES, fake_spec
+from support.server import considerate_governor
 
-from edgeserve.engine import ModelSpec
+from edgeserve.engine import ModelSpec, Rung
 from edgeserve.engines.llama import context as llama_context
 from edgeserve.engines.llama import devices, sequences
 from edgeserve.engines.llama import model as llama_model
@@ -17,7 +19,9 @@ from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.engines.llama.options import BATCH, BESIDE, batch_size, context_size, longest_draft, read_options
 from edgeserve.engines.llama.runtime import llama
 from edgeserve.errors import ConfigError, EngineFailure
+from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.messages import ChatRequest, Sampling, TokenEvent
+from edgeserve.residency.pool import Pool
 
 
 @each(
@@ -199,3 +203,14 @@ def test_a_copy_that_the_machine_chose_can_be_saved_until_the_engine_is_restored
 def test_a_copy_that_the_settings_ask_for_is_no_saving(tmp_path: Path) -> None:
     engine = LlamaChat(ModelSpec("llm", "m", "x:Y", {"model": tmp_path / "m.gguf"}, options={"repack": "on"}))
     assert engine.savings()["reordered"] == 0
+
+
+def test_a_model_whose_file_has_gone_fails_no_request_to_another(tmp_path: Path) -> None:
+    """Each decision on memory asks all engines what they can save. All other models answered 500."""
+    files = {"model": tmp_path / "gone.gguf"}
+    gone = LlamaChat(ModelSpec("llm", "m", "x:Y", files, options={"tuned": TUNED_ON}))
+    other = FAKES["tts"](fake_spec("tts"))
+    governor = considerate_governor()
+    pool = Pool([ThreadHost(one, governor) for one in (gone, other)], governor)
+    pool.gates["tts"].preload()
+    assert (gone.savings()["reordered"], other.rung) == (0, Rung.HOT)
