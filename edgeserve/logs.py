@@ -107,7 +107,8 @@ class Folding(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING or hasattr(record, "folded"):
             return True
-        kind = (record.name, record.levelno, str(record.msg), record.exc_info[0] if record.exc_info else None)
+        form = getattr(record, "form", str(record.msg))  # a worker's line comes with its own
+        kind = (record.name, record.levelno, form, record.exc_info[0] if record.exc_info else None)
         with self._lock:
             if len(self._seen) >= self._most and kind not in self._seen:
                 return True

@@ -22,7 +22,8 @@ class ToServer(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            line = [record.levelno, record.name, self.format(record)[:LONGEST_TEXT], logs.request_id.get()]
+            text, form = self.format(record)[:LONGEST_TEXT], str(record.msg)[:LONGEST_TEXT]
+            line = [record.levelno, record.name, text, logs.request_id.get(), form]
             self._channel.send(Kind.LOG, 0, line)
         except OSError:
             self.handleError(record)
@@ -30,11 +31,12 @@ class ToServer(logging.Handler):
 
 def relay(head: Any) -> None:
     """Log a line of a worker, as a line of this process. Raises ValueError and TypeError for what is none."""
-    level, name, text, log_id = head
+    level, name, text, log_id, form = head
     if not isinstance(level, int):
         raise TypeError(f"a log line of level {type(level).__name__}")
     name = str(name)[:LONGEST_NAME]
     record = logging.LogRecord(name, level, "", 0, str(text)[:LONGEST_TEXT], None, None)
+    record.form = str(form)[:LONGEST_TEXT]
     token = logs.request_id.set(str(log_id)[:LONGEST_NAME])
     try:
         logger = _logger(name)

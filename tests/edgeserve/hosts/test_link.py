@@ -169,7 +169,7 @@ SAYINGS: dict[str, tuple[Kind, Any]] = {
     "an event of no text": (Kind.EVENTS, [[1, {"c": "TokenEvent", "v": [5, []]}]]),
     "an event with a finish of its own": (Kind.EVENTS, [[1, {"c": "FinishEvent", "v": ["bored", 1, 1, 0, 0]}]]),
     "no log line": (Kind.LOG, 7),
-    "a log line of no level": (Kind.LOG, [float("inf"), "name", "text", "-"]),
+    "a log line of no level": (Kind.LOG, [float("inf"), "name", "text", "-", "text"]),
     "bytes that are not there": (Kind.EVENTS, [[1, {"c": "AudioEvent", "v": [{"b": [0, 9]}, 1]}]]),
 }
 
@@ -217,8 +217,8 @@ def test_a_worker_that_does_not_stop_at_its_window_is_killed(worker: Worker) -> 
 
 def test_names_of_log_lines_leave_nothing_behind(worker: Worker, caplog: pytest.LogCaptureFixture) -> None:
     known = set(logging.Logger.manager.loggerDict)
-    worker.channel.send(Kind.LOG, 0, [logging.ERROR, ".".join("abc" * 100), "one", "-"])
-    worker.channel.send(Kind.LOG, 0, [logging.ERROR, "edgeserve.of-the-worker", "two", "-"])
+    worker.channel.send(Kind.LOG, 0, [logging.ERROR, ".".join("abc" * 100), "one", "-", "one"])
+    worker.channel.send(Kind.LOG, 0, [logging.ERROR, "edgeserve.of-the-worker", "two", "-", "two"])
     until(lambda: {"one", "two"} <= {record.message for record in caplog.records})
     assert set(logging.Logger.manager.loggerDict) == known
     assert worker.link.alive
@@ -286,7 +286,7 @@ def test_a_worker_that_does_not_close_its_engine_is_killed(worker: Worker, monke
     worker.clock.now += module.CLOSING + 1
     with contextlib.suppress(BrokenPipeError):  # the link may have cut the line already
         worker.channel.send(Kind.PULSE, 0, 5)
-        worker.channel.send(Kind.LOG, 0, [logging.INFO, "edgeserve", "I go on", "-"])
+        worker.channel.send(Kind.LOG, 0, [logging.INFO, "edgeserve", "I go on", "-", "I go on"])
     stopped()
     assert worker.process.closed
 
