@@ -110,4 +110,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         if req.full_url.startswith("https:") and not newurl.startswith("https:"):
             raise StoreError("the address redirects from https to an unencrypted one; that is refused")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+        request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        fp.close()  # the library reads its body into memory, which may never end
+        return request
