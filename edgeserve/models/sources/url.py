@@ -33,8 +33,8 @@ def fetch(source: UrlSource, into: Path, report: Report, size: int) -> dict[str,
     try:
         _download(source, part, mark, report)
     except urllib.error.HTTPError as error:
-        with error:
-            raise SourceUnavailable(f"{source} answered {error.code} {error.reason}") from None
+        error.close()  # a redirect is closed already
+        raise SourceUnavailable(f"{source} answered {error.code} {error.reason}") from None
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
         raise SourceUnavailable(f"{source} broke off ({error}); pull again to go on where it stopped") from error
     except ValueError as error:  # an invalid character in the URL, or in a redirect
