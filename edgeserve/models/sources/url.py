@@ -54,7 +54,8 @@ def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None
     url = quote(source.url, safe=string.punctuation)
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the opener takes http and https only
     with _opener().open(request, timeout=TIMEOUT_SECONDS) as answer:
-        resumed = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+        resumed = answer.status == 206 and "Range" in headers
+        resumed = resumed and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
         if answer.status == 206 and not resumed:
             raise SourceUnavailable(f"{source} answered with another part of the file than the one asked for")
         done = have if resumed else 0

@@ -73,6 +73,12 @@ def test_the_body_of_a_redirect_is_not_read(tmp_path: Path) -> None:
     assert found.read_bytes() == b"GGUF"
 
 
+def test_a_part_that_nobody_asked_for_is_refused(tmp_path: Path) -> None:
+    part = b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-3/4\r\nContent-Length: 4\r\n\r\nGGUF"
+    with source(part, b"") as address, pytest.raises(SourceUnavailable, match="another part of the file"):
+        url.fetch(UrlSource(address), tmp_path, lambda done, total: None, 0)
+
+
 @each("size", [100, 1000, 70_000])
 def test_a_file_in_chunks_comes_whole(tmp_path: Path, size: int) -> None:
     chunk = b"%x\r\n%b\r\n" % (size, bytes(size))
