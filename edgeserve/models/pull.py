@@ -20,6 +20,8 @@ Stage = Literal["queued", "wait", "download", "verify", "convert", "prepare", "s
 ENDS: tuple[Stage, ...] = ("success", "failed", "cancelled")
 SHOWN_SECONDS = 0.2
 """Least time between two changes that are shown within one stage: a fast disk reports a thousand a second."""
+LET_GO_SECONDS = 30.0
+"""Seconds that a cancelled pull keeps its place while its thread waits for the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Pull:
         self._followers: dict[object, Callable[[], None]] = {}
         self._holders = 0
         self._cancelled = threading.Event()
+        self._cancelled_at = 0.0
         self._pace = Pace(clock)
 
     @property
@@ -102,8 +105,7 @@ class Pull:
     def cancel(self) -> bool:
         """End the pull; parts that a later pull continues stay. False where it is over, or past its last download.
 
-        Followers know at once. The thread of the pull ends at its next report: after 30 s at most, when a source
-        is silent.
+        Followers know at once. The thread of the pull ends at its next report, which a slow source puts off.
         """
         with self._lock:
             cancelled = self._cancel()
@@ -116,6 +118,7 @@ class Pull:
         if self._state.over or self._state.stage == "prepare":
             return False
         self._cancelled.set()
+        self._cancelled_at = self._clock()
         self._state = replace(self._state, stage="cancelled")
         return True
 
@@ -131,10 +134,12 @@ class Pull:
     def give_up(self) -> bool:
         """End a pull whose source sends next to nothing; its thread ends at its next report. False where it is well.
 
-        True also for a pull that was cancelled long ago and whose thread still waits for the source.
+        True also for a pull that was cancelled ``LET_GO_SECONDS`` ago: its thread still waits for the source.
         """
         with self._lock:
-            if self._state.stage not in ("download", "cancelled") or not self._pace.stalled:
+            if self._state.stage == "cancelled":
+                return self._clock() - self._cancelled_at >= LET_GO_SECONDS
+            if self._state.stage != "download" or not self._pace.stalled:
                 return False
             text = f"{self.source or self.what} sent {self._pace.moved} bytes in {WINDOW_SECONDS:g} s, which is no pace"
             self._cancelled.set()

@@ -33,8 +33,8 @@ def fetch(source: UrlSource, into: Path, report: Report, size: int) -> dict[str,
     try:
         _download(source, part, mark, report)
     except urllib.error.HTTPError as error:
-        with error:
-            raise SourceUnavailable(f"{source} answered {error.code} {error.reason}") from None
+        error.close()  # a redirect is closed already
+        raise SourceUnavailable(f"{source} answered {error.code} {error.reason}") from None
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
         raise SourceUnavailable(f"{source} broke off ({error}); pull again to go on where it stopped") from error
     except ValueError as error:  # an invalid character in the URL, or in a redirect
@@ -54,7 +54,8 @@ def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None
     url = quote(source.url, safe=string.punctuation)
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the opener takes http and https only
     with _opener().open(request, timeout=TIMEOUT_SECONDS) as answer:
-        resumed = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+        resumed = answer.status == 206 and "Range" in headers
+        resumed = resumed and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
         if answer.status == 206 and not resumed:
             raise SourceUnavailable(f"{source} answered with another part of the file than the one asked for")
         done = have if resumed else 0
@@ -110,4 +111,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         if req.full_url.startswith("https:") and not newurl.startswith("https:"):
             raise StoreError("the address redirects from https to an unencrypted one; that is refused")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+        request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        fp.close()  # the library reads its body into memory, which may never end
+        return request

@@ -13,7 +13,7 @@ from support.store import GGUF
 
 from edgeserve.errors import Busy, DiskFull, InUse, InvalidRequest, NotFound, ShuttingDown, SourceUnavailable
 from edgeserve.models.pace import WINDOW_SECONDS
-from edgeserve.models.pull import Pull, PullState
+from edgeserve.models.pull import LET_GO_SECONDS, Pull, PullState
 from edgeserve.models.pulls import Pulls
 from edgeserve.models.sources.source import Progress
 from edgeserve.models.store import Store
@@ -253,7 +253,7 @@ def begun(pulls: Pulls, what: str) -> Pull | InUse:
         return error
 
 
-def test_a_cancelled_pull_keeps_its_place_no_longer_than_a_slow_one(models: Store, slow: Files) -> None:
+def test_a_cancelled_pull_keeps_its_place_for_half_a_minute(models: Store, slow: Files) -> None:
     clock = Clock()
     pulls = Pulls(models, at_once=1, clock=clock)
     first, next_one = pulls.start(f"{slow.url}/one.gguf"), pulls.start(f"{slow.url}/two.gguf")
@@ -261,7 +261,7 @@ def test_a_cancelled_pull_keeps_its_place_no_longer_than_a_slow_one(models: Stor
     first.cancel()
     pulls.look()
     assert next_one.state.stage == "queued"
-    clock.now = WINDOW_SECONDS
+    clock.now = LET_GO_SECONDS
     pulls.look()
     assert first.state.stage == "cancelled"
     assert pulls.running == (next_one,)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import each
+from support.http_files import serving_files
 
 from edgeserve.errors import SourceUnavailable
 from edgeserve.models.sources import url
@@ -60,6 +61,21 @@ def source(begin: bytes, part: bytes, end: bytes = b"") -> Iterator[str]:
 )
 def test_a_source_that_sends_lines_without_end_is_given_up(tmp_path: Path, begin: bytes, part: bytes) -> None:
     with source(begin, 100 * part) as address, pytest.raises(SourceUnavailable, match=r"\d bytes of lines came"):
+        url.fetch(UrlSource(address), tmp_path, lambda done, total: None, 0)
+
+
+def test_the_body_of_a_redirect_is_not_read(tmp_path: Path) -> None:
+    with serving_files() as files:
+        files.data["/m.gguf"] = b"GGUF"
+        moved = f"HTTP/1.1 302 Found\r\nLocation: {files.url}/m.gguf\r\nTransfer-Encoding: chunked\r\n\r\n"
+        with source(moved.encode(), b"100000\r\n%b\r\n" % bytes(1 << 20)) as address:
+            found = url.fetch(UrlSource(address), tmp_path, lambda done, total: None, 0)["model"]
+    assert found.read_bytes() == b"GGUF"
+
+
+def test_a_part_that_nobody_asked_for_is_refused(tmp_path: Path) -> None:
+    part = b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-3/4\r\nContent-Length: 4\r\n\r\nGGUF"
+    with source(part, b"") as address, pytest.raises(SourceUnavailable, match="another part of the file"):
         url.fetch(UrlSource(address), tmp_path, lambda done, total: None, 0)
 
 

@@ -41,6 +41,12 @@ def test_a_redirect_is_followed(files: Files, tmp_path: Path) -> None:
     assert fetch(files, tmp_path, "/old.gguf") == DATA
 
 
+def test_redirects_without_end_are_refused(files: Files, tmp_path: Path) -> None:
+    files.redirects |= {f"/{number}.gguf": f"/{number + 1}.gguf" for number in range(9)}
+    with pytest.raises(SourceUnavailable, match="answered 302"):
+        fetch(files, tmp_path, "/0.gguf")
+
+
 def test_a_cut_connection_is_taken_up_where_it_stopped(files: Files, tmp_path: Path) -> None:
     files.cut_after = 100_000
     with pytest.raises(SourceUnavailable, match="go on where it stopped"):
