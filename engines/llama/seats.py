@@ -12,7 +12,7 @@ from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.slot import Slot
 from edgeserve.engines.llama.state_index import client_of, next_victim
 from edgeserve.engines.llama.swapper import Swapper
-from edgeserve.errors import Busy
+from edgeserve.errors import Busy, Cancelled
 
 WORTH_COPYING = 4
 """Tokens of a prefix that a slot takes from another one: the cells are shared, and each token is 2 to 5 ms of reading.
@@ -43,11 +43,16 @@ class Seats:
     def full(self) -> bool:
         return all(slot.busy for slot in self._slots)
 
-    def until_free(self) -> Iterator[None]:
-        """Yield for each step to take until a slot is free for an answer. Texts give theirs back one by one."""
+    def until_free(self, cancel: Cancel) -> Iterator[None]:
+        """Yield for each step to take until a slot is free for an answer. Texts give theirs back one by one.
+
+        Raises Cancelled: for a client that has gone no reader is cut, and no text waits.
+        """
         self.awaited += 1
         try:
             while self.full:
+                if cancel.is_set():
+                    raise Cancelled("the request was cancelled before a slot was free")
                 yield None
         finally:
             self.awaited -= 1

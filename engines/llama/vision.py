@@ -19,7 +19,7 @@ from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.prepare import Prepared
 from edgeserve.engines.llama.projector import Chunks, Projector
 from edgeserve.engines.llama.projector_shape import ProjectorShape, read_projector_shape
-from edgeserve.errors import ContextOverflow, EngineFailure
+from edgeserve.errors import Cancelled, ContextOverflow, EngineFailure
 from edgeserve.messages import ChatRequest
 
 DECODED_BYTES = 64 << 20
@@ -89,10 +89,10 @@ class LlamaVision(LlamaChat):
             self._projector = None
 
     def _take(
-        self, batch: Batch, request: ChatRequest, prepared: Prepared, background: Background
+        self, batch: Batch, request: ChatRequest, prepared: Prepared, background: Background, cancel: Cancel
     ) -> Generator[None, None, Prompt]:
         if not prepared.images or self._projector is None:
-            return (yield from super()._take(batch, request, prepared, background))
+            return (yield from super()._take(batch, request, prepared, background, cancel))
         chunks = yield from self._cut(self._projector, prepared, background)
         tokens = sum(chunk.size for chunk in chunks)
         if tokens >= batch.context.size:
@@ -104,8 +104,8 @@ class LlamaVision(LlamaChat):
                 figures=(tokens, batch.context.size - 1),
             )
         try:
-            yield from batch.seats.until_free()
-        except GeneratorExit:
+            yield from batch.seats.until_free(cancel)
+        except (GeneratorExit, Cancelled):
             chunks.free()
             raise
         slot = batch.take_empty(self._adapters(request), request.salt)

@@ -28,7 +28,7 @@ from edgeserve.engines.llama.options import BATCH, LONGEST_DRAFT
 from edgeserve.engines.llama.pieces import CREDIT, FIRST, GAP, KEPT, LEAST, OWN, SHORT, TILE
 from edgeserve.engines.llama.seats import gives_way
 from edgeserve.engines.llama.slot import Slot
-from edgeserve.errors import ContextOverflow, EdgeserveError, EngineFailure, InvalidRequest
+from edgeserve.errors import Cancelled, ContextOverflow, EdgeserveError, EngineFailure, InvalidRequest
 
 
 def test_a_conversation_goes_on_from_what_it_said() -> None:
@@ -1301,7 +1301,7 @@ def test_a_batch_whose_slots_all_wait_for_their_readers_starves_who_waits_for_a_
     batch.step()
     for slot in unread:
         slot.held = True
-    one = batch.seats.until_free() if waits == "an answer" else batch.seats.until_turn(threading.Event())
+    one = (batch.seats.until_free if waits == "an answer" else batch.seats.until_turn)(threading.Event())
     if waits != "nobody":
         next(one)
     batch.step()
@@ -1314,6 +1314,23 @@ def test_a_batch_whose_slots_all_wait_for_their_readers_starves_who_waits_for_a_
     batch.push(unread[0], 1)
     batch.step()
     assert not batch.starved
+
+
+def test_a_request_that_is_cancelled_waits_for_no_slot() -> None:
+    """Texts went on to wait for it, and a reader that paused was cut for it."""
+    batch, _ = batch_of(slots=1)
+    unread, _ = batch.take(prompt(1))
+    decode(batch, unread)
+    unread.held = True
+    cancel = threading.Event()
+    waits = batch.seats.until_free(cancel)
+    next(waits)
+    batch.step()
+    assert batch.starved
+    cancel.set()
+    with pytest.raises(Cancelled):
+        next(waits)
+    assert (batch.seats.awaited, batch.starved) == (0, False)
 
 
 @each("ends", ["the text", "its reader"])

@@ -33,7 +33,7 @@ class Embedding(CountingContext):
 
 def answering(batch: Batch, length: int, said: int, salt: str, pauses: Mapping[int, int], forced: int) -> Iterator[int]:
     """An answer; yields the rounds for which its reader pauses, 0 for a step. Its tokens are all in the context."""
-    yield from (0 for _ in batch.seats.until_free())
+    yield from (0 for _ in batch.seats.until_free(threading.Event()))
     slot, _ = batch.take(prompt(length, length), salt)
     told = [token % 250 for token in range(min(said, SIZE - length))]
     try:
@@ -48,7 +48,7 @@ def looking(
     batch: Batch, sizes: Sequence[int], said: int, salt: str, pauses: Mapping[int, int], forced: int
 ) -> Iterator[int]:
     """As ``answering``, for a prompt with pictures. It may end early, see ``full``."""
-    yield from (0 for _ in batch.seats.until_free())
+    yield from (0 for _ in batch.seats.until_free(threading.Event()))
     slot = batch.take_empty(salt=salt)
     try:
         yield from (0 for _ in looks(batch, slot, sizes))
