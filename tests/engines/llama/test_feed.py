@@ -35,14 +35,18 @@ def test_a_prompt_beside_an_answer_that_grows_begins_anew_behind_it(sizes: tuple
     batch.step()
     assert young.whole == 80, "it has begun"
     batch.push(old, *[7] * 45)
-    while not old.full:
-        next(reading)
+    for _ in range(100):
+        if old.full:
+            break
+        assert next(reading, "read") is None, "it is read beside the answer"
         batch.step()
         if old.output is not None:
             batch.push(old, 7)
     assert (old.cells, young.cells) == (200, 0), "the answer has all of the context"
     batch.give_back(old)
-    for _ in reading:
+    for _ in range(20):
+        if next(reading, "read") is not None:
+            break
         batch.step()
     assert batch.context.held == {young.sequence: seen(sizes)}  # type: ignore[attr-defined]
     assert (young.output is not None, young.full, young.error) == (True, False, None)
@@ -59,12 +63,14 @@ def test_an_answer_waits_for_an_older_prompt_and_ends_no_earlier_for_it(sizes: t
     batch.step()
     for _ in second:
         batch.step()
-    while old.whole:
+    for _ in range(20):
         if young.output is not None:
             batch.push(young, *[7] * 30)
         batch.step()
-        next(first, None)
-    assert (batch.context.held[old.sequence], young.full) == (seen(sizes), False)  # type: ignore[attr-defined]
+        assert not young.full, "it ends early"
+        if next(first, "read") is not None:
+            break
+    assert batch.context.held[old.sequence] == seen(sizes)  # type: ignore[attr-defined]
 
 
 def test_a_prompt_that_is_cancelled_is_read_no_further() -> None:
