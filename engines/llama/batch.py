@@ -60,8 +60,12 @@ class Batch:
         self._turns = AdapterTurns()
         self._uses = self._calls = self._read = 0
         """Counts of answers and calls; number of the latest call that read a prompt."""
-        self.starved = False
-        """In the latest step something waited for room or for a slot, and nothing had work."""
+        self._starved = False
+
+    @property
+    def starved(self) -> bool:
+        """Whether something waits for room or for a slot that only a paused answer could give back."""
+        return self._starved and self.seats.waited
 
     @property
     def slots(self) -> Sequence[Slot]:
@@ -110,9 +114,9 @@ class Batch:
             self.settle(slot, ())
         finally:
             slot.busy, slot.held, slot.pending, slot.job, slot.guess = False, False, [], None, None
-            self.starved = False
+            self._starved = False
             for one in self._slots:
-                one.preempted = False
+                one.preempted = one.full = False  # there may be room now
             if slot.opaque:
                 self.swapper.empty(slot)
             if not self.busy:
@@ -144,8 +148,9 @@ class Batch:
 
     def step(self) -> None:
         """Decode pending tokens in one call of llama.cpp. Raises EngineFailure; all slots are empty then."""
-        self.starved = False
+        self._starved = False
         self.saved.fit()
+        self.seats.hold_back()
         jobs = self.seats.next_jobs()
         if self._do_jobs(jobs):
             return  # this step's call would overwrite the logits of the job: all other slots wait for the next
@@ -157,7 +162,7 @@ class Batch:
             for slot in self._slots:
                 self.swapper.empty(slot)
             raise
-        self.starved = not (shares or jobs or self.seats.next_jobs()) and self.seats.starved()
+        self._starved = not (shares or jobs or self.seats.next_jobs()) and self.seats.starved()
         self._advance(shares)
 
     def _do_jobs(self, jobs: Sequence[Slot]) -> bool:
@@ -173,10 +178,7 @@ class Batch:
         return slot.output is not None
 
     def _do_job(self, slot: Slot) -> None:
-        """Run the job of a slot. An error in it fails its own request only; the other answers continue.
-
-        A job that waits for room is tried again when an answer has ended.
-        """
+        """Run the job of a slot. An error in it fails its own request only. One that waits for room is tried again."""
         (job, slot.job), slot.stepped = (slot.job, None), self._calls + 1
         try:
             if job is not None:
@@ -261,7 +263,7 @@ class Batch:
         3. Let an answer wait for one that is full: it ends, and then its cells are free. ``gives_way`` chooses it.
         4. Preempt an answer: it starts over when another has ended. An answer that shares the context with nobody, not
            even with a job that waits, is never preempted.
-        5. Mark the youngest answer that takes room as full, so that it ends. A text to embed begins anew instead.
+        5. Let a text or a prompt with pictures begin anew. Without one, mark the youngest answer as full: it ends.
         """
         if any(share.draft for share in shares):
             for share in shares:

@@ -202,7 +202,7 @@ class LlamaChat(LlamaLadder):
             make = functools.partial(Sampler, request, self.options, model.vocabulary, rules, endings, stopped)
             sampler = (yield from background.run(make, Sampler.free)) if prepared.rules else make()
             taken.callback(background.when_done, sampler.free)
-            prompt = yield from self._take(batch, request, prepared, background)
+            prompt = yield from self._take(batch, request, prepared, background, cancel)
             batch.numbers.give(prompt.slot, request.slot)
             prompt.slot.ahead = request.ahead
             background.slots = 1
@@ -246,10 +246,10 @@ class LlamaChat(LlamaLadder):
             yield from self._batch.idle_work()
 
     def _take(
-        self, batch: Batch, request: ChatRequest, prepared: Prepared, background: Background
+        self, batch: Batch, request: ChatRequest, prepared: Prepared, background: Background, cancel: Cancel
     ) -> Generator[None, None, Prompt]:
-        """Put the prompt into a slot of the batch. Yields None for each step to take meanwhile."""
-        yield from batch.seats.until_free()
+        """Put the prompt into a slot of the batch. Yields None for each step to take meanwhile. Raises Cancelled."""
+        yield from batch.seats.until_free(cancel)
         adapters = self._adapters(request)
         salt = batch.context.model.adapters.salted(request.salt, adapters)
         if (reading := batch.seats.read_ahead(prepared.tokens, salt)) is not None:
@@ -257,7 +257,7 @@ class LlamaChat(LlamaLadder):
                 yield from background.run(reading)
             while batch.pieces.owes(batch.slots):  # the answers wait while the state is taken in
                 yield None
-            yield from batch.seats.until_free()
+            yield from batch.seats.until_free(cancel)
         slot, cached = batch.take(prepared.tokens, salt, adapters)
         from edgeserve.engines.llama.answer import Prompt
 

@@ -12,7 +12,7 @@ from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.slot import Slot
 from edgeserve.engines.llama.state_index import client_of, next_victim
 from edgeserve.engines.llama.swapper import Swapper
-from edgeserve.errors import Busy
+from edgeserve.errors import Busy, Cancelled
 
 WORTH_COPYING = 4
 """Tokens of a prefix that a slot takes from another one: the cells are shared, and each token is 2 to 5 ms of reading.
@@ -43,11 +43,16 @@ class Seats:
     def full(self) -> bool:
         return all(slot.busy for slot in self._slots)
 
-    def until_free(self) -> Iterator[None]:
-        """Yield for each step to take until a slot is free for an answer. Texts give theirs back one by one."""
+    def until_free(self, cancel: Cancel) -> Iterator[None]:
+        """Yield for each step to take until a slot is free for an answer. Texts give theirs back one by one.
+
+        Raises Cancelled: for a client that has gone no reader is cut, and no text waits.
+        """
         self.awaited += 1
         try:
             while self.full:
+                if cancel.is_set():
+                    raise Cancelled("the request was cancelled before a slot was free")
                 yield None
         finally:
             self.awaited -= 1
@@ -92,19 +97,20 @@ class Seats:
         begins = not slot.whole
         if begins and self._comes_behind(slot):
             raise Waits
-        wanted = cells + (sum(one.rest for one in self._slots if one is not slot) if begins else 0)
+        others = (one for one in self._slots if one is not slot and (begins or one.used < slot.used))
+        wanted = cells + sum(one.rest for one in others)
         staying, leaving = [one for one in self._slots if one.busy], list[Slot]()
-        others = any(not one.preempted and one is not slot for one in staying)
+        alone = all(one.preempted or one is slot for one in staying)
         while _taken(staying) + wanted > self._context.size:
             least = gives_way([one for one in staying if one is slot or _may_leave(one)])
             if least is not slot:
                 staying.remove(least)
                 leaving.append(least)
-            elif others:
+            elif alone:
+                raise self.no_room()
+            else:
                 slot.wanted = cells
                 raise Waits
-            else:
-                raise self.no_room()
         self._clear(wanted, now or wanted, staying, leaving)
         slot.wanted = 0
         if begins:
@@ -134,11 +140,23 @@ class Seats:
         """Cells beside those of answers: free ones, and those of texts."""
         return self._context.size - _taken(one for one in self._slots if one.busy and not one.reads_texts)
 
+    @property
+    def waited(self) -> bool:
+        """Whether something waits for room, or for a slot while all are taken."""
+        return self._preempted or (self.full and bool(self.awaited or self._line))
+
+    @property
+    def _preempted(self) -> bool:
+        return any(slot.preempted and not slot.held for slot in self._slots)
+
     def starved(self) -> bool:
-        """Let one go on where nothing has work. True if one waits, and none can go on beside those that pause."""
-        if any(slot.preempted and not slot.held for slot in self._slots):
-            return not (self._swapper.let_go() or self._resume())
-        return bool(self.awaited or self._line) and all(slot.busy and slot.held for slot in self._slots)
+        """Let one go on where nothing has work. True if one waits, and none can go on beside those that pause.
+
+        One that does neither goes on of its own accord, or ends: its next token is being chosen, or it is full.
+        """
+        if self._preempted and (self._swapper.let_go() or self._resume()):
+            return False
+        return self.waited and all(slot.held or slot.preempted or slot.behind for slot in self._slots if slot.busy)
 
     def _resume(self) -> bool:
         """Let the oldest preempted answer go on, if it has room. False without one.
@@ -146,21 +164,32 @@ class Seats:
         It left while its reader paused, for one that has come behind it since. So no other has to end before.
         """
         waiting = [slot for slot in self._slots if slot.preempted and slot.job is None and not slot.held]
-        oldest = min(waiting, key=lambda one: one.used, default=None)
+        oldest = min(waiting, key=_used, default=None)
         busy = [slot for slot in self._slots if slot.busy]
         if oldest is None or _taken(busy) + len(oldest.pending) > self._context.size:
             return False
         oldest.preempted = False
         return True
 
+    def hold_back(self) -> None:
+        """Let those that cannot leave wait where their tokens would take what an older one has still to read.
+
+        Else an answer about a picture would end early for it, or each of the two would wait for the other.
+        """
+        lasting = sorted((slot for slot in self._slots if slot.busy and slot.opaque), key=_used)
+        taken, reads = sum(slot.cells for slot in lasting), False
+        for slot in lasting:
+            slot.behind = reads and taken + len(slot.pending) > self._context.size and bool(slot.pending)
+            taken += len(slot.pending) * slot.waiting + slot.rest
+            reads |= slot.whole > slot.cells
+
     def end_youngest(self) -> None:
-        """Mark the youngest answer that takes room as full, so that it ends. A text to embed begins anew instead."""
-        taking = (slot for slot in self._slots if slot.busy and (slot.cells or slot.pending))
-        youngest = max((slot for slot in taking if slot.text or not slot.preempted), key=lambda one: one.used)
-        if youngest.text:
-            self._swapper.drop(youngest)
+        """Let the youngest text or prompt with pictures begin anew. Without one, mark the youngest answer as full."""
+        taking = [slot for slot in self._slots if slot.busy and (slot.cells or slot.pending)]
+        if read := [slot for slot in taking if slot.whole]:
+            self._swapper.drop(max(read, key=_used))
         else:
-            youngest.full = True
+            max((slot for slot in taking if not slot.preempted), key=_used).full = True
 
     def no_room(self) -> Busy:
         """The error of a request that needs cells which others take."""
@@ -220,7 +249,7 @@ class Seats:
 
         Else the idle slot that ``next_victim`` chooses.
         """
-        idle = sorted((slot for slot in self._slots if slot.idle), key=lambda one: one.used)
+        idle = sorted((slot for slot in self._slots if slot.idle), key=_used)
         if not idle or sum(slot.busy for slot in self._slots) + len(idle) < self._kept:
             return next(slot for slot in self._slots if not slot.busy and not slot.cells)
         idle = [slot for slot in idle if slot is not but] or idle
@@ -236,6 +265,10 @@ class Seats:
 def _taken(slots: Iterable[Slot]) -> int:
     """Cells of these slots, and those that they need for tokens still to read."""
     return sum(one.cells + len(one.pending) * one.waiting for one in slots)
+
+
+def _used(slot: Slot) -> int:
+    return slot.used
 
 
 def _may_leave(slot: Slot) -> bool:
@@ -256,4 +289,4 @@ def gives_way(answers: Sequence[Slot]) -> Slot:
         count[client_of(slot.salt)] += 1
     most = max(cells.values())
     greedy = {client for client, taken in cells.items() if taken == most and count[client] > 1}
-    return max([one for one in answers if client_of(one.salt) in greedy] or answers, key=lambda one: one.used)
+    return max([one for one in answers if client_of(one.salt) in greedy] or answers, key=_used)

@@ -31,12 +31,14 @@ class Slot:
     drafted    tokens that were drafted so far; ``accepted``: those of them that answers kept
     job        work that the next step does first, such as decoding a picture
     error      error of the job
-    whole      cells that its texts or pictures take; 0 before there was room for all of them
+    whole      cells of the text to embed or the prompt with pictures that it reads, and can read anew; 0 before there
+               was room for all of them, and once an answer has begun
     wanted     cells for which its job waits
     opaque     its cells hold pictures or texts to embed, so it has no prefix to share
-    text       they hold a text to embed, which can begin anew
+    text       they hold a text to embed
     full       the context has no room for its next token
     preempted  it continues, or starts over, when another answer has ended
+    behind     it waits with its cells for an older text or picture to be read
     held       its answer waits for its reader: no pending token is decoded, and others may take its cells
     ahead      nobody waits for its prompt, which is read in short pieces
     """
@@ -61,7 +63,7 @@ class Slot:
         self.position = self.cells = self.whole = self.wanted = 0
         self.job: Callable[[], None] | None = None
         self.error: EdgeserveError | None = None
-        self.opaque = self.text = self.full = self.preempted = self.ahead = False
+        self.opaque = self.text = self.full = self.preempted = self.behind = self.ahead = False
 
     def hold(self, tokens: Sequence[int]) -> None:
         """Note that the KV cache holds exactly these tokens."""
@@ -81,17 +83,17 @@ class Slot:
     @property
     def waiting(self) -> bool:
         """Whether the next call can decode tokens of it."""
-        return bool(self.pending) and not self.full and not self.preempted and not self.held
+        return bool(self.pending) and not (self.full or self.preempted or self.behind or self.held)
 
     @property
     def rest(self) -> int:
-        """Cells that its texts or pictures will take beside its pending tokens."""
-        return max(0, self.whole - self.cells - len(self.pending))
+        """Cells that its texts or pictures will take beside the tokens of the next call."""
+        return max(0, self.whole - self.cells - len(self.pending) * self.waiting)
 
     @property
     def reads_texts(self) -> bool:
         """Whether it is taken by texts to embed, or by pictures that are not all read: no answer is under way in it."""
-        return self.opaque and not self.pending and self.output is None
+        return self.opaque and (self.whole > 0 or (not self.pending and self.output is None))
 
     @property
     def lacks(self) -> int:

@@ -173,10 +173,14 @@ class Swapper:
             self.preempt(max(paused, key=_cells))
         return bool(paused)
 
-    def drop(self, text: Slot) -> None:
-        """Clear the slot of a text to embed, which begins anew where it has room. Jobs that wait look again."""
-        self._context.clear(text.sequence)
-        text.position = text.cells = text.whole = text.wanted = 0
+    def drop(self, slot: Slot) -> None:
+        """Clear the slot of a text to embed or a prompt with pictures: it begins anew where it has room again.
+
+        Until then it lacks all of its cells. Jobs that wait look again.
+        """
+        text, job, whole = slot.text, slot.job, slot.whole
+        self.empty(slot)
+        slot.opaque, slot.text, slot.job, slot.wanted = True, text, job if text else None, whole
         self.look_again()
 
     def look_again(self) -> None:

@@ -14,16 +14,14 @@ from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.facts import facts as facts
+from edgeserve.engines.llama.feed import feed
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.prepare import Prepared
-from edgeserve.engines.llama.projector import Chunk, Chunks, Projector
+from edgeserve.engines.llama.projector import Chunks, Projector
 from edgeserve.engines.llama.projector_shape import ProjectorShape, read_projector_shape
-from edgeserve.engines.llama.slot import Slot
-from edgeserve.errors import ContextOverflow, EngineFailure
+from edgeserve.errors import Cancelled, ContextOverflow, EngineFailure
 from edgeserve.messages import ChatRequest
 
-LAST = -1
-"""Index of the logits after a picture: the only output of the last call (see Slot.output)."""
 DECODED_BYTES = 64 << 20
 """Bytes of one decoded picture of the most accepted pixels, and of its resized copy."""
 
@@ -91,10 +89,10 @@ class LlamaVision(LlamaChat):
             self._projector = None
 
     def _take(
-        self, batch: Batch, request: ChatRequest, prepared: Prepared, background: Background
+        self, batch: Batch, request: ChatRequest, prepared: Prepared, background: Background, cancel: Cancel
     ) -> Generator[None, None, Prompt]:
         if not prepared.images or self._projector is None:
-            return (yield from super()._take(batch, request, prepared, background))
+            return (yield from super()._take(batch, request, prepared, background, cancel))
         chunks = yield from self._cut(self._projector, prepared, background)
         tokens = sum(chunk.size for chunk in chunks)
         if tokens >= batch.context.size:
@@ -106,8 +104,8 @@ class LlamaVision(LlamaChat):
                 figures=(tokens, batch.context.size - 1),
             )
         try:
-            yield from batch.seats.until_free()
-        except GeneratorExit:
+            yield from batch.seats.until_free(cancel)
+        except (GeneratorExit, Cancelled):
             chunks.free()
             raise
         slot = batch.take_empty(self._adapters(request), request.salt)
@@ -128,42 +126,9 @@ class LlamaVision(LlamaChat):
         return (yield from background.run(cut, lambda chunks: chunks.free()))
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
-        """Decode the prompt chunk by chunk, in steps of the batch. A cancel takes effect between steps.
-
-        Text at the end stays pending, for the steps of the answer.
-        """
-        slot, chunks = prompt.slot, list(prompt.chunks or ())
-        if chunks:  # it begins where there is room for all of it
-            slot.job = functools.partial(batch.seats.make_room, slot, prompt.tokens)
-            while slot.job is not None and not cancel.is_set():
-                yield
-            if slot.error is not None:
-                raise slot.error
-        for number, chunk in enumerate(chunks, start=1):
-            last = number == len(chunks)
-            if chunk.tokens is not None:
-                batch.push(slot, *chunk.tokens)
-            else:
-                left = sum(one.size for one in chunks[number - 1 :])
-                slot.job = functools.partial(self._decode_picture, batch, slot, chunk, left, last=last)
-            while (slot.job or (slot.pending and not slot.full and not last)) and not cancel.is_set():
-                yield
-            if slot.error is not None:
-                raise slot.error
-            if slot.full:  # the rest of this chunk is not decoded, so no other may follow
-                raise batch.seats.no_room()
-
-    def _decode_picture(self, batch: Batch, slot: Slot, chunk: Chunk, left: int, *, last: bool) -> None:
-        """Decode a picture, as a job of the batch. Raises Busy and Waits for lack of room, and EngineFailure.
-
-        ``left``: cells of this chunk and of those behind it, which have room before the picture is decoded.
-        """
-        if self._projector is None:
-            return
-        batch.seats.make_room(slot, left)
-        slot.position = self._projector.decode(batch.context, chunk, slot.sequence, slot.position, last=last)
-        slot.cells += chunk.size
-        slot.output = LAST if last else None
+        """Decode a prompt with pictures, in steps of the batch. A cancel takes effect between steps."""
+        if prompt.chunks is not None and self._projector is not None:
+            yield from feed(batch, prompt.slot, tuple(prompt.chunks), self._projector, cancel)
 
     def _done(self, batch: Batch, prompt: Prompt) -> None:
         super()._done(batch, prompt)

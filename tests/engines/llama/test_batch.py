@@ -28,7 +28,7 @@ from edgeserve.engines.llama.options import BATCH, LONGEST_DRAFT
 from edgeserve.engines.llama.pieces import CREDIT, FIRST, GAP, KEPT, LEAST, OWN, SHORT, TILE
 from edgeserve.engines.llama.seats import gives_way
 from edgeserve.engines.llama.slot import Slot
-from edgeserve.errors import ContextOverflow, EdgeserveError, EngineFailure, InvalidRequest
+from edgeserve.errors import Cancelled, ContextOverflow, EdgeserveError, EngineFailure, InvalidRequest
 
 
 def test_a_conversation_goes_on_from_what_it_said() -> None:
@@ -448,21 +448,42 @@ def test_an_answer_waits_for_the_room_of_one_that_ends_and_is_not_cut_with_it() 
     batch.push(young, 1)
     batch.step()
     assert (young.full, old.full) == (True, False)
-    assert batch.starved
+    assert not batch.starved, "it ends of its own accord: no reader is cut for its room"
+    young.held = True
+    batch.step()
+    assert batch.starved, "it ends when its reader goes on"
     batch.give_back(young)
     decode(batch, old)
     assert context.held == {old.sequence: [*prompt(1, 90), 1]}
 
 
-def test_a_preempted_answer_starves_once_nothing_is_decoded() -> None:
+def test_an_answer_that_is_full_goes_on_where_another_ends_before_it() -> None:
+    batch, context = batch_of(size=200)
+    old, young = batch.take_empty(), batch.take_empty()
+    for slot, begin in ((old, prompt(1, 90)), (young, prompt(2, 110))):
+        batch.push(slot, *begin)
+        decode(batch, slot)
+        batch.push(slot, 1)
+    batch.step()
+    assert young.full
+    batch.give_back(old)
+    decode(batch, young)
+    assert context.held == {young.sequence: [*prompt(2, 110), 1]}
+
+
+def test_a_preempted_answer_starves_once_nothing_is_decoded_and_the_reader_of_the_rest_pauses() -> None:
     batch, _ = batch_of(size=130, slots=2, limit=0)
-    old, _ = batch.take(prompt(1, 60))
+    old = batch.take_empty()
+    batch.push(old, *prompt(1, 60))
     young, _ = batch.take(prompt(2, 60))
     decode(batch, old)
     while not young.preempted:
         batch.push(old, 1)
         batch.step()
         assert not batch.starved
+    batch.step()
+    assert not batch.starved, "its next token may take some time to be chosen"
+    old.held = True
     batch.step()
     assert batch.starved
     batch.give_back(old)
@@ -498,6 +519,12 @@ def reads(batch: Batch, slot: Slot, cells: int) -> None:
         slot.position = slot.cells = slot.cells + cells
 
     slot.job = job
+
+
+def answers(batch: Batch, slot: Slot) -> None:
+    """Let an answer about a picture that has been read say a token."""
+    slot.whole = 0
+    batch.push(slot, 1)
 
 
 @each(("salts", "waits"), [("aaa", False), ("aab", False), ("aaaa", False), ("a", True), ("ab", True), ("abc", True)])
@@ -675,7 +702,7 @@ def test_no_text_is_refused_for_an_answer_about_a_picture_nor_ends_it_early(leng
             assert slot.cells == 300, "it has all of the context"
             batch.give_back(slot)
         elif slot.busy and not slot.pending and slot.cells:
-            batch.push(slot, 1)
+            answers(batch, slot)
         elif len(found) == 2:
             break
     assert found == 2 * vectors(prompt(1, length))
@@ -695,7 +722,7 @@ def test_a_text_begins_anew_for_no_younger_answer_about_a_picture(length: int) -
             slot, pictures = batch.take_empty(salt="a/1"), pictures + 1
             reads(batch, slot, 100)
         elif not slot.pending and slot.cells:
-            batch.push(slot, 1)
+            answers(batch, slot)
         if next(text) is not None:
             break
         batch.step()
@@ -716,7 +743,7 @@ def test_answers_about_pictures_without_end_hold_up_no_long_request(asked: str) 
             reads(batch, pictures[-1], 60)
         for slot in pictures:
             if slot.cells and not slot.pending:
-                batch.push(slot, 1)
+                answers(batch, slot)
         if step == 100:
             long = batch.take(prompt(1, 250), "b/1")[0] if asked == "a question" else batch.take_empty(salt="b/1")
             long.text = asked == "a text"
@@ -735,7 +762,7 @@ def test_a_picture_waits_for_no_request_that_an_unread_answer_holds_up(unread: b
     first, long, other = (batch.take_empty(salt=f"{client}/1") for client in "aab")
     reads(batch, first, 60)
     batch.step()
-    batch.push(first, 1)
+    answers(batch, first)
     batch.step()
     first.held = unread
     reads(batch, long, 290)
@@ -941,14 +968,16 @@ def test_no_answer_leaves_for_a_text_that_waits_all_the_same(salts: tuple[str, s
 def test_an_engine_with_a_job_at_work_does_not_starve() -> None:
     """Each piece of a text waited 10 ms for readers, while another text waited for room."""
     batch, _ = batch_of(size=100, slots=3)
-    held, _ = batch.take(prompt(1, 40), "a/1")
-    decode(batch, held)
-    waits, works = batch.take_empty(), batch.take_empty()
+    unread, waits = batch.take_empty(salt="a/1"), batch.take_empty()
+    batch.push(unread, *prompt(1, 40))
+    decode(batch, unread)
+    unread.held = True
     reads(batch, waits, 90)
     batch.step()
     batch.step()
     assert waits.preempted
     assert batch.starved
+    works = batch.take_empty()
     reads(batch, works, 10)
     batch.step()
     assert works.job is None
@@ -1272,16 +1301,36 @@ def test_a_batch_whose_slots_all_wait_for_their_readers_starves_who_waits_for_a_
     batch.step()
     for slot in unread:
         slot.held = True
-    one = batch.seats.until_free() if waits == "an answer" else batch.seats.until_turn(threading.Event())
+    one = (batch.seats.until_free if waits == "an answer" else batch.seats.until_turn)(threading.Event())
     if waits != "nobody":
         next(one)
     batch.step()
     assert batch.starved is (waits != "nobody")
+    if waits != "nobody":
+        one.close()  # type: ignore[attr-defined]
+        assert not batch.starved, "nobody waits any more, and no step comes that says so"
     assert [slot.cells for slot in unread] == [50, 50]
     unread[0].held = False
     batch.push(unread[0], 1)
     batch.step()
     assert not batch.starved
+
+
+def test_a_request_that_is_cancelled_waits_for_no_slot() -> None:
+    """Texts went on to wait for it, and a reader that paused was cut for it."""
+    batch, _ = batch_of(slots=1)
+    unread, _ = batch.take(prompt(1))
+    decode(batch, unread)
+    unread.held = True
+    cancel = threading.Event()
+    waits = batch.seats.until_free(cancel)
+    next(waits)
+    batch.step()
+    assert batch.starved
+    cancel.set()
+    with pytest.raises(Cancelled):
+        next(waits)
+    assert (batch.seats.awaited, batch.starved) == (0, False)
 
 
 @each("ends", ["the text", "its reader"])

@@ -1,9 +1,9 @@
-"""Answers, texts and readers that pause, all in one full context: each comes to its end, and loses nothing."""
+"""Answers, texts, pictures and readers that pause, in one full context: each comes to its end, and loses nothing."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as some
 from support.counting import CountingContext, prompt
 from support.examples import examples
+from support.seeing import looks, seen
 
 from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.cache import PrefixCache
 from edgeserve.engines.llama.context import Item
 from edgeserve.engines.llama.drafts import Drafts
 from edgeserve.engines.llama.embed import embed
+from edgeserve.engines.llama.slot import Slot
 
 SIZE = 300
 ROUNDS = 6000
@@ -29,26 +31,57 @@ class Embedding(CountingContext):
         return numpy.ones((len(tokens), 2), "float32")
 
 
-def answering(batch: Batch, length: int, said: int, salt: str, pauses: Mapping[int, int]) -> Iterator[int]:
+def answering(batch: Batch, length: int, said: int, salt: str, pauses: Mapping[int, int], forced: int) -> Iterator[int]:
     """An answer; yields the rounds for which its reader pauses, 0 for a step. Its tokens are all in the context."""
-    yield from (0 for _ in batch.seats.until_free())
+    yield from (0 for _ in batch.seats.until_free(threading.Event()))
     slot, _ = batch.take(prompt(length, length), salt)
+    told = [token % 250 for token in range(min(said, SIZE - length))]
     try:
-        for token in range(min(said, SIZE - length)):
-            while slot.output is None:
-                assert not slot.full, "it ends early"
-                yield 0
-            slot.held = token in pauses
-            if slot.held:
-                yield pauses[token]
-            slot.held = False
-            batch.push(slot, token % 250)
-        while slot.output is None:
-            yield 0
+        yield from saying(batch, slot, told, pauses, forced)
+        assert slot.tokens == [*prompt(length, length), *told]
         assert batch.context.held[slot.sequence] == slot.tokens  # type: ignore[attr-defined]
-        assert slot.tokens == [*prompt(length, length), *(token % 250 for token in range(min(said, SIZE - length)))]
     finally:
         batch.give_back(slot)
+
+
+def looking(
+    batch: Batch, sizes: Sequence[int], said: int, salt: str, pauses: Mapping[int, int], forced: int
+) -> Iterator[int]:
+    """As ``answering``, for a prompt with pictures. It may end early, see ``full``."""
+    yield from (0 for _ in batch.seats.until_free(threading.Event()))
+    slot = batch.take_empty(salt=salt)
+    try:
+        yield from (0 for _ in looks(batch, slot, sizes))
+        told = [token % 250 for token in range(min(said, SIZE - len(seen(sizes))))]
+        yield from saying(batch, slot, told, pauses, forced)
+        assert slot.full or batch.context.held[slot.sequence] == [*seen(sizes), *told]  # type: ignore[attr-defined]
+    finally:
+        batch.give_back(slot)
+
+
+def saying(batch: Batch, slot: Slot, told: list[int], pauses: Mapping[int, int], forced: int) -> Iterator[int]:
+    """Say these tokens, so many in a step. Ends where the slot is full."""
+    for at in range(0, len(told) + forced, forced):
+        while slot.output is None and not slot.full:
+            yield 0
+        if slot.full:
+            check_full(batch, slot, at)
+        if slot.full or at >= len(told):
+            return
+        slot.held = at in pauses
+        if slot.held:
+            yield pauses[at]
+        slot.held = False
+        batch.push(slot, *told[at : at + forced])
+
+
+def check_full(batch: Batch, slot: Slot, said: int) -> None:
+    """An answer ends early only where answers about pictures have all of the context, and it is the youngest."""
+    pictures = [one for one in batch.slots if one.busy and one.opaque and not one.reads_texts]
+    assert said, "its prompt is refused"
+    assert slot.opaque, "it ends early"
+    assert sum(one.cells + len(one.pending) for one in pictures) > SIZE, "it has room"
+    assert all(one.used <= slot.used for one in pictures), "it is older"
 
 
 def reading(batch: Batch, lengths: list[int], salt: str, cancel: threading.Event) -> Iterator[int]:
@@ -60,14 +93,17 @@ def reading(batch: Batch, lengths: list[int], salt: str, cancel: threading.Event
 tokens = some.sampled_from([20, 100, 150, 200, 295])
 clients = some.sampled_from(["a/1", "a/2", "b/1", "c/1"])
 pausing = some.dictionaries(some.integers(0, 29), some.sampled_from([1, 5, 60]), max_size=2)
-answers = some.tuples(some.just("answer"), tokens, some.sampled_from([1, 30, 150]), clients, pausing)
+forcing = some.sampled_from([1, 1, 1, 9])
+answers = some.tuples(some.just("answer"), tokens, some.sampled_from([1, 30, 150]), clients, pausing, forcing)
 texts = some.tuples(some.just("texts"), some.lists(tokens, min_size=1, max_size=4), clients)
+chunks = some.sampled_from([(20, -60), (10, -20, 30), (-90,), (-40, 20, -40, 50), (60, -100, 60, -40), (5, -280, 10)])
+pictures = some.tuples(some.just("picture"), chunks, some.sampled_from([1, 30, 150]), clients, pausing, forcing)
 begins, leaves = some.integers(0, 30), some.one_of(some.none(), some.integers(1, 100))
 
 
 @examples(200)
 @given(
-    some.lists(some.tuples(begins, leaves, some.one_of(answers, texts)), min_size=2, max_size=10),
+    some.lists(some.tuples(begins, leaves, some.one_of(answers, texts, pictures)), min_size=2, max_size=10),
     some.sampled_from([(1, 4), (2, 4), (1, 1), (1, 0), (4, 4)]),
     some.sampled_from([5, 17, 40]),
 )
@@ -80,7 +116,8 @@ def test_each_comes_to_its_end(coming: list[tuple[int, int | None, Any]], slots:
         while waiting and waiting[0][0] <= now:
             _, leaving, (kind, *rest) = waiting.pop(0)
             cancel = threading.Event()
-            events = answering(batch, *rest) if kind == "answer" else reading(batch, *rest, cancel)
+            kinds = {"answer": answering, "picture": looking}
+            events = kinds[kind](batch, *rest) if kind in kinds else reading(batch, *rest, cancel)
             going.append([events, now + (leaving or ROUNDS), 0])
         for one in tuple(going):
             events, leaving, paused = one

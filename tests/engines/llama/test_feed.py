@@ -1,0 +1,88 @@
+"""Prompts with pictures in a context that others fill, too. Their answers cannot leave it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from support.cases import each
+from support.counting import batch_of
+from support.seeing import looks, seen
+
+from edgeserve.engines.llama.batch import Batch
+from edgeserve.engines.llama.slot import Slot
+
+TWO = [(20, -60), (-60, 20), (10, -30, 10, -30), (-80,), (80,)]
+
+
+def watching(size: int, sizes: tuple[int, ...], slots: int = 3) -> tuple[Batch, Slot]:
+    """A batch with an answer about a picture: its prompt is read."""
+    batch, _ = batch_of(size=size, slots=slots, limit=0)
+    slot = batch.take_empty(salt="a/1")
+    for _ in looks(batch, slot, sizes):
+        batch.step()
+    assert slot.output is not None
+    return batch, slot
+
+
+@each("sizes", TWO)
+def test_a_prompt_beside_an_answer_that_grows_begins_anew_behind_it(sizes: tuple[int, ...]) -> None:
+    """It was refused with 503, or the older answer ended early for it."""
+    batch, old = watching(200, (-100,))
+    young = batch.take_empty(salt="b/1")
+    reading = looks(batch, young, sizes)
+    next(reading)
+    batch.step()
+    assert young.whole == 80, "it has begun"
+    batch.push(old, *[7] * 45)
+    for _ in range(100):
+        if old.full:
+            break
+        assert next(reading, "read") is None, "it is read beside the answer"
+        batch.step()
+        if old.output is not None:
+            batch.push(old, 7)
+    assert (old.cells, young.cells) == (200, 0), "the answer has all of the context"
+    batch.give_back(old)
+    for _ in range(20):
+        if next(reading, "read") is not None:
+            break
+        batch.step()
+    assert batch.context.held == {young.sequence: seen(sizes)}  # type: ignore[attr-defined]
+    assert (young.output is not None, young.full, young.error) == (True, False, None)
+
+
+@each("sizes", TWO)
+def test_an_answer_waits_for_an_older_prompt_and_ends_no_earlier_for_it(sizes: tuple[int, ...]) -> None:
+    """It took the room of what the older one had still to read. Then one of them ended early."""
+    batch, _ = batch_of(size=200, slots=2, limit=0)
+    old, young = batch.take_empty(salt="a/1"), batch.take_empty(salt="b/1")
+    first, second = looks(batch, old, sizes), looks(batch, young, (-100,))
+    next(first)
+    next(second)
+    batch.step()
+    for _ in second:
+        batch.step()
+    for _ in range(20):
+        if young.output is not None:
+            batch.push(young, *[7] * 30)
+        batch.step()
+        assert not young.full, "it ends early"
+        if next(first, "read") is not None:
+            break
+    assert batch.context.held[old.sequence] == seen(sizes)  # type: ignore[attr-defined]
+
+
+def test_a_prompt_that_is_cancelled_is_read_no_further() -> None:
+    batch, cancel = batch_of(size=200)[0], threading.Event()
+    slot = batch.take_empty()
+    reading = looks(batch, slot, (20, -60, 20), cancel)
+    while not slot.cells:
+        next(reading)
+        batch.step()
+    cancel.set()
+    with pytest.raises(StopIteration):
+        next(reading)
+    assert slot.cells == 20
+    batch.give_back(slot)
+    assert (slot.cells, batch.context.held) == (0, {})  # type: ignore[attr-defined]
