@@ -179,8 +179,11 @@ class Engine(Protocol):
 
 
 class Embedder(Engine, Protocol):
-    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
-        """One event for each input, in order. Requires hot."""
+    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent | None]:
+        """One event for each input, in order. Requires hot.
+
+        Yields None after a while without an event, as ``transcribe`` does.
+        """
         ...
 
 
@@ -194,10 +197,11 @@ class ChatEngine(Embedder, Protocol):
 
 
 class Reranker(Engine, Protocol):
-    def rerank(self, request: RerankRequest, cancel: Cancel) -> Iterator[RerankEvent]:
+    def rerank(self, request: RerankRequest, cancel: Cancel) -> Iterator[RerankEvent | None]:
         """One event for each document, in order. Requires hot.
 
-        Raises ContextOverflow for a query that leaves documents no room, and InvalidRequest.
+        Yields None after a while without an event, as ``transcribe`` does. Raises ContextOverflow for a query that
+        leaves documents no room, and InvalidRequest.
         """
         ...
 
