@@ -180,10 +180,7 @@ class Engine(Protocol):
 
 class Embedder(Engine, Protocol):
     def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent | None]:
-        """One event for each input, in order. Requires hot.
-
-        Yields None after a while without an event, as ``transcribe`` does.
-        """
+        """One event for each input, in order, and None as ``transcribe`` does. Requires hot."""
         ...
 
 
@@ -198,10 +195,9 @@ class ChatEngine(Embedder, Protocol):
 
 class Reranker(Engine, Protocol):
     def rerank(self, request: RerankRequest, cancel: Cancel) -> Iterator[RerankEvent | None]:
-        """One event for each document, in order. Requires hot.
+        """One event for each document, in order, and None as ``transcribe`` does. Requires hot.
 
-        Yields None after a while without an event, as ``transcribe`` does. Raises ContextOverflow for a query that
-        leaves documents no room, and InvalidRequest.
+        Raises ContextOverflow for a query that leaves documents no room, and InvalidRequest.
         """
         ...
 
