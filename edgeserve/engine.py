@@ -179,8 +179,8 @@ class Engine(Protocol):
 
 
 class Embedder(Engine, Protocol):
-    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
-        """One event for each input, in order. Requires hot."""
+    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent | None]:
+        """One event for each input, in order, and None as ``transcribe`` does. Requires hot."""
         ...
 
 
@@ -194,8 +194,8 @@ class ChatEngine(Embedder, Protocol):
 
 
 class Reranker(Engine, Protocol):
-    def rerank(self, request: RerankRequest, cancel: Cancel) -> Iterator[RerankEvent]:
-        """One event for each document, in order. Requires hot.
+    def rerank(self, request: RerankRequest, cancel: Cancel) -> Iterator[RerankEvent | None]:
+        """One event for each document, in order, and None as ``transcribe`` does. Requires hot.
 
         Raises ContextOverflow for a query that leaves documents no room, and InvalidRequest.
         """

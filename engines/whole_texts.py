@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence, Sized
 from typing import Any, Protocol, TypeVar
 
 from edgeserve.dataclass import dataclass
@@ -12,6 +12,8 @@ from edgeserve.messages import RerankRequest
 MOST_TOKENS = 300_000
 """Tokens of all texts of a request, as at OpenAI. Tokenising so many takes half a second, in which the engine prepares
 no other request."""
+TURN = 64 << 10
+"""Characters after which a reader gives way: 40 ms of a tokenizer. They may make few tokens, as one long word does."""
 DOCUMENT_SHARE = 4
 """A query that leaves a longer document less than this part of the room is refused: the rest of it would say little."""
 
@@ -27,6 +29,9 @@ class Pair(Protocol):
 
 
 P = TypeVar("P", bound=Pair)
+T = TypeVar("T")
+Reading = Generator[None, None, T]
+"""Reads texts, and yields None now and then, so that others may have their turn. Returns what it has read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +76,12 @@ def never() -> bool:
 
 def read_documents(
     request: RerankRequest, read: Callable[[str], P], limit: int, stop: Callable[[], bool] = never
-) -> list[P]:
+) -> Reading[list[P]]:
     """The pairs of all documents, or of the first ones as soon as ``stop``. ``limit``: tokens of a document at most.
 
     Raises ContextOverflow for a longer document where none may be cut, InvalidRequest for too many tokens.
     """
-    pairs, total = list[P](), 0
+    pairs, total, turn = list[P](), 0, _Turn()
     for number, document in enumerate(request.documents):
         if stop():
             break
@@ -89,18 +94,19 @@ def read_documents(
             text = f"the first {number + 1} documents have {total} tokens with the query; the limit is {MOST_TOKENS}"
             raise InvalidRequest(f"{text}: send fewer", param="documents")
         pairs.append(pair)
+        yield from turn.behind(document)
     return pairs
 
 
 def read_inputs(
-    count: int, read: Callable[[int], Sequence[int]], stop: Callable[[], bool] = never
-) -> list[Sequence[int]]:
-    """The tokens of ``count`` inputs, each as ``read`` has them, or of the first ones as soon as ``stop``.
+    given: Sequence[Sized], read: Callable[[int], Sequence[int]], stop: Callable[[], bool] = never
+) -> Reading[list[Sequence[int]]]:
+    """The tokens of all inputs, each as ``read`` has them by its number, or of the first ones as soon as ``stop``.
 
     Raises InvalidRequest for an input without tokens, and for too many.
     """
-    inputs, total = list[Sequence[int]](), 0
-    for number in range(count):
+    inputs, total, turn = list[Sequence[int]](), 0, _Turn()
+    for number, one in enumerate(given):
         if stop():
             break
         tokens = read(number)
@@ -111,7 +117,31 @@ def read_inputs(
             text = f"the first {number + 1} inputs are {total} tokens long; the limit is {MOST_TOKENS}: send fewer"
             raise InvalidRequest(text, param="input")
         inputs.append(tokens)
+        yield from turn.behind(one)
     return inputs
+
+
+class _Turn:
+    """Characters, or tokens that the client made, since others had their turn."""
+
+    def __init__(self) -> None:
+        self._read = 0
+
+    def behind(self, text: Sized) -> Reading[None]:
+        self._read += len(text)
+        if self._read >= TURN:
+            self._read = 0
+            yield None
+
+
+def at_once(reading: Reading[T]) -> T:
+    """Read to the end, where nobody waits for a turn; returns what the reader does."""
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            found: T = end.value
+            return found
 
 
 def long_input(number: int, count: str, limit: int) -> ContextOverflow:

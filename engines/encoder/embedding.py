@@ -31,7 +31,7 @@ class OnnxEmbedding(OnnxLadder[Encoder]):
         self._encoder_files = EncoderFiles(spec)
         super().__init__(spec, self._encoder_files)
 
-    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
+    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent | None]:
         model, texts = self._opened(), list[Text]()
 
         def given(tokens: tuple[int, ...]) -> Text:
@@ -46,7 +46,7 @@ class OnnxEmbedding(OnnxLadder[Encoder]):
             texts.append(text)
             return text.tokens
 
-        read_inputs(len(request.inputs), read, cancel.is_set)
+        yield from read_inputs(request.inputs, read, cancel.is_set)
         chosen = self._encoder_files.options.pooling
         mode = read_pooling(self.spec.files.get("pooling")) if chosen == "auto" else chosen
         output = model.output(*((POOLED,) if chosen == "auto" else ()), "last_hidden_state", rank=3)

@@ -25,12 +25,12 @@ class OnnxRerank(OnnxLadder[Encoder]):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec, EncoderFiles(spec))
 
-    def rerank(self, request: RerankRequest, cancel: Cancel) -> Iterator[RerankEvent]:
+    def rerank(self, request: RerankRequest, cancel: Cancel) -> Iterator[RerankEvent | None]:
         model = self._opened()
         pairs = model.tokens.pairs(
             request.query, min(model.longest, request.max_tokens or model.longest), request.max_document_tokens
         )
-        read = read_documents(request, pairs.pair, pairs.room.limit, cancel.is_set)
+        read = yield from read_documents(request, pairs.pair, pairs.room.limit, cancel.is_set)
         output = model.output(LOGITS, rank=2)
         try:
             for pair in read:

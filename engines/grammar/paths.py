@@ -15,7 +15,8 @@ from edgeserve.engines.grammar.chars import Ranges
 from edgeserve.engines.grammar.rules import Unsayable
 
 LENGTH = 24
-"""Characters of a token that count; repeats beyond them change no result."""
+"""Characters of a token that count; repeats beyond them change no result. llama.cpp gets no longer token in one piece
+(``llama/constraint.py``)."""
 MAX_WORK = 400_000
 """Pairs of positions visited; each takes some tenths of a microsecond."""
 

@@ -15,7 +15,7 @@ from typing import Any
 from edgeserve.dataclass import dataclass
 from edgeserve.engines.grammar import number, pattern
 from edgeserve.engines.grammar.rules import Budget, Unsayable
-from edgeserve.engines.grammar.schema_formats import known
+from edgeserve.engines.grammar.schema_formats import FORMATS, known
 from edgeserve.engines.grammar.schema_oneof import apart
 from edgeserve.engines.grammar.schema_parts import OWN, Schema, merge, types, values
 
@@ -27,6 +27,8 @@ MAX_WAYS = 300
 """
 FLAT = 4
 """Ways of a flat text that cost as much as one way through the levels."""
+KNOWN = 16
+"""The same for the text of a format. A token costs 10 ms at worst there, and 50 ms in a client's pattern."""
 MAX_ALIKE = 24
 """Members of two objects to compare before the objects count as alike."""
 SCALAR = {"string", "number", "integer", "boolean", "null"}
@@ -38,7 +40,7 @@ Plain = Callable[[Any], dict[str, Any]]
 class Branch:
     """One type that a part may have: ``inside`` are the parts in it, ``ways`` those of its own text.
 
-    ``endless``: it may hold any value.
+    ``endless``: it may hold any value. ``led``: ways of a member that another branch reads, too, before the two part.
     """
 
     kind: str
@@ -46,6 +48,7 @@ class Branch:
     inside: list[str] = field(default_factory=list)
     ways: int = 1
     endless: bool = False
+    led: int = 0
 
 
 def check(schema: Any, plain: Plain, budget: Budget) -> None:
@@ -79,6 +82,7 @@ def check(schema: Any, plain: Plain, budget: Budget) -> None:
             inside = ([ways[rings[one]] for one in branch.inside if rings[one] in ways] for branch in alike)
             found = sum(max([branch.ways, *inner]) for branch, inner in zip(alike, inside, strict=True))
             most = max(most, found * int(levels))
+        most = max(most, sum(branch.led for branch in parts.branches[name]))
         ways[rings[name]] = max(ways.get(rings[name], 1), most)
         if most > MAX_WAYS:
             raise Unsayable(f"can be read in {most} ways at once; up to {MAX_WAYS} are possible")
@@ -163,17 +167,26 @@ class _Parts:
             inside = [*declared.values(), schema.get("additionalProperties")]
             required = set(schema.get("required", ()))
             branch.ways += sum(name not in required for name in declared) // FLAT
+            names = schema.get("propertyNames")
+            branch.ways += self._text_ways(self._plain(names)) if isinstance(names, dict) else 0
         elif kind == "array" and values(schema) is None:
             items = schema.get("items")
             inside = [*schema.get("prefixItems", []), *(items if isinstance(items, list) else [items])]
             inside.append(schema.get("additionalItems"))
-        elif kind == "string" and "pattern" in schema:
-            branch.ways += pattern.convert(known(schema["pattern"]), self._budget).live // FLAT
+        elif kind == "string":
+            branch.ways += self._text_ways(schema)
         elif kind in ("number", "integer") and values(schema) is None and any(key in schema for key in OWN["number"]):
             # Each count of digits, before and after the point, begins with the same digits.
             branch.ways += number.of_schema(kind, schema).count("|") // FLAT
         branch.inside = [self._name(one) for one in inside if isinstance(one, dict)]
         return branch
+
+    def _text_ways(self, schema: Schema) -> int:
+        """Ways of a text by its pattern or format, beyond one."""
+        if "pattern" in schema:
+            return pattern.convert(known(schema["pattern"]), self._budget).live // FLAT
+        form = FORMATS.get(schema.get("format", ""))
+        return pattern.convert(form, self._budget).live // KNOWN if form else 0
 
     def alike(self, name: str) -> Iterator[list[Branch]]:
         """The branches of a part, grouped by branches that may be read together beyond their first characters."""
@@ -190,12 +203,17 @@ class _Parts:
             return True
         if one.kind != other.kind:
             return {one.kind, other.kind} == {"integer", "number"}
-        return one.kind != "object" or not self._parted(one.schema, other.schema)
+        led = [0]
+        if one.kind != "object" or not self._parted(one.schema, other.schema, led):
+            return True
+        one.led, other.led = (max(branch.led, *led) for branch in (one, other))
+        return False
 
     # Two objects, read member by member
 
-    def _parted(self, one: Schema, other: Schema, at: int = 0, beside: int = 0) -> bool:
-        """True when no object or list, from these members on, can be read as both."""
+    def _parted(self, one: Schema, other: Schema, led: list[int], at: int = 0, beside: int = 0) -> bool:
+        """True when no object or list, from these members on, can be read as both. ``led`` gets the ways of members
+        that are read as both before."""
         self._spend(4)
         if at + beside > MAX_ALIKE:
             return False
@@ -206,8 +224,11 @@ class _Parts:
             left, right = self._plain(one["properties"][name]), self._plain(other["properties"][name])
             if apart(left, right, self._plain, self._spend):
                 continue
-            scalar = all(branch.kind in SCALAR for part in (left, right) for branch in self._branches(part))
-            if not scalar or not self._parted(one, other, here.names[name] + 1, there.names[name] + 1):
+            both = [branch for part in (left, right) for branch in self._branches(part)]
+            if any(branch.kind not in SCALAR for branch in both):
+                return False
+            led += (branch.ways for branch in both if branch.ways > 1)
+            if not self._parted(one, other, led, here.names[name] + 1, there.names[name] + 1):
                 return False
         return True
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from edgeserve.engines.grammar.paths import LENGTH
 from edgeserve.engines.llama.forced import Ahead, Forced
 from edgeserve.engines.llama.runtime import error_details, llama
 from edgeserve.errors import EdgeserveError, InvalidRequest
@@ -17,6 +18,9 @@ from edgeserve.errors import EdgeserveError, InvalidRequest
 LIKELIEST = (256, 4096)
 """Numbers of likeliest tokens to check, one after the other. A chain almost never samples beyond the first; the second
 serves requests whose biases lift forbidden tokens above all others."""
+SHORT, LONG = 1, 2
+"""Kinds of tokens: of LENGTH characters at most, or of more. llama.cpp follows each way through a whole token, and
+nothing stops it. The ways are counted for LENGTH characters, but vocabularies have tokens of 80 and more."""
 
 
 class Constraint:
@@ -44,6 +48,7 @@ class Constraint:
         self.tokens = int(llama().llama_vocab_n_tokens(vocabulary))
         self._ids = np.arange(self.tokens, dtype=np.int32)
         self._data = np.zeros(self.tokens, [("id", np.int32), ("logit", np.float32), ("p", np.float32)])
+        self._kinds = np.zeros(self.tokens, np.int8)
 
     def sample(self, chain: Any, logits: Any) -> int:
         """Sample the next token, which the grammar and the chain then accept.
@@ -59,10 +64,31 @@ class Constraint:
         return token
 
     def allows(self, token: int) -> bool:
-        """Whether the grammar allows ``token`` next."""
+        """Whether the grammar allows ``token`` next. A long one is followed character by character."""
         one = self._data[:1].copy()
         one["id"], one["logit"] = token, 1.0
-        return bool(len(self._filter(one)))
+        if self._short(one["id"])[0]:
+            return bool(len(self._filter(one)))
+        spelled, copy = self._spelling(token), llama().llama_sampler_clone(self._sampler)
+        try:
+            return len(spelled) > 1 and all(self._goes_on(copy, one, character) for character in spelled)
+        finally:
+            llama().llama_sampler_free(copy)
+
+    def _goes_on(self, copy: Any, row: Any, character: int) -> bool:
+        """Whether a copy of the grammar allows a token of one character; if so, the copy has accepted it."""
+        row["id"], row["logit"] = character, 1.0
+        self._apply(copy, row)
+        if row["logit"][0] == float("-inf"):
+            return False
+        llama().llama_sampler_accept(copy, character)
+        return True
+
+    def _short(self, ids: Any) -> Any:
+        """True for each of these tokens that has at most LENGTH characters, or ends an answer."""
+        for token in ids[self._kinds[ids] == 0]:
+            self._kinds[token] = LONG if self._spelling.size(int(token)) > LENGTH else SHORT
+        return self._kinds[ids] == SHORT
 
     def accept(self, token: int) -> None:
         """Advance the grammar by a token that it allows; any other would abort the process."""
@@ -106,7 +132,8 @@ class Constraint:
         )
 
     def _filter(self, rows: Any) -> Any:
-        """The rows that the grammar allows."""
+        """The rows of short tokens that the grammar allows."""
+        rows = rows[self._short(rows["id"])]
         # llama.cpp sets the logits of the forbidden tokens to minus infinity.
         self._apply(self._sampler, rows)
         return rows[rows["logit"] > float("-inf")]
@@ -149,6 +176,10 @@ class Spelling:
     def text(self, token: int) -> str:
         """The text of a token, with marks in place of parts of characters."""
         return self._piece(token).decode(errors="replace")
+
+    def size(self, token: int) -> int:
+        """Characters of a token; 0 for one that ends an answer, whose name is no text."""
+        return 0 if llama().llama_vocab_is_eog(self._vocabulary, token) else len(self.text(token))
 
     def tokens_of(self, character: str) -> list[int]:
         """Tokens of a character; empty when their text differs from it, such as by a leading space."""

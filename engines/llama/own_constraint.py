@@ -62,6 +62,10 @@ class OwnConstraint(Constraint):
             with _named():
                 self._matcher.accept(self._text(token))
 
+    def allows(self, token: int) -> bool:
+        with _named():
+            return self._fits(token)
+
     def allowed(self, logits: Any) -> Any:
         if not self._matcher.over:
             return super().allowed(logits)

@@ -12,7 +12,7 @@ from edgeserve.engines.llama.filling import filling
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.tokenizer import TooLong
 from edgeserve.engines.thinking import opened_by
-from edgeserve.engines.whole_texts import long_input, read_inputs
+from edgeserve.engines.whole_texts import at_once, long_input, read_inputs
 from edgeserve.errors import ContextOverflow, InvalidRequest
 from edgeserve.messages import ChatRequest, EmbedRequest, ImagePart
 
@@ -131,7 +131,7 @@ def prepare_inputs(model: MappedModel, request: EmbedRequest, limit: int) -> Pre
             raise long_input(number, str(error), limit) from None
         return array.array("i", tokens)  # 4 bytes each: there may be 2,048 inputs
 
-    return Prepared(inputs=read_inputs(len(request.inputs), read))
+    return Prepared(inputs=at_once(read_inputs(request.inputs, read)))
 
 
 def check_inputs(inputs: Sequence[Sequence[int]], limit: int) -> None:

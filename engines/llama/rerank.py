@@ -16,7 +16,7 @@ from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.pairs import Pair, Pairs
 from edgeserve.engines.llama.purpose import has_head
 from edgeserve.engines.llama.runtime import llama
-from edgeserve.engines.whole_texts import read_documents
+from edgeserve.engines.whole_texts import at_once, read_documents
 from edgeserve.errors import ConfigError, EngineFailure
 from edgeserve.messages import RerankEvent, RerankRequest
 
@@ -87,7 +87,7 @@ class LlamaRerank(LlamaLadder):
             longest = self._longest_text()
             most = min(longest, request.max_tokens or longest)
             pairs = Pairs(model, request.query, most, request.max_document_tokens)
-            return Prepared(read_documents(request, pairs.pair, pairs.limit), longest)
+            return Prepared(at_once(read_documents(request, pairs.pair, pairs.limit)), longest)
         finally:
             llama_model.release(model)
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from edgeserve.engines.whole_texts import Room, half_character, read_documents, read_inputs, unit
+from edgeserve.engines.whole_texts import TURN, Room, at_once, half_character, read_documents, read_inputs, unit
 from edgeserve.errors import ContextOverflow
 from edgeserve.messages import RerankRequest
 
@@ -62,6 +62,15 @@ def test_nothing_is_read_once_nobody_wants_it() -> None:
     def stop() -> bool:
         return len(read) == 2
 
-    assert len(read_documents(RerankRequest("q", ("a", "b", "c")), pair, 9, stop)) == 2
+    assert len(at_once(read_documents(RerankRequest("q", ("a", "b", "c")), pair, 9, stop))) == 2
     read.clear()
-    assert read_inputs(3, tokens, stop) == [[1], [1]]
+    assert at_once(read_inputs("abc", tokens, stop)) == [[1], [1]]
+
+
+def test_a_reader_of_long_texts_gives_way() -> None:
+    """Also where they make few tokens."""
+    long = "x" * (TURN // 2)
+    assert len(list(read_inputs([long] * 8, lambda number: [1]))) == 4
+    assert len(list(read_inputs(["a"] * 8, lambda number: [1]))) == 0
+    pair = SimpleNamespace(tokens=[1], cut=False)
+    assert len(list(read_documents(RerankRequest("q", (long,) * 8), lambda document: pair, 9))) == 4

@@ -66,7 +66,27 @@ def spread(depth: int) -> str:
     return "(" * depth + "a?" + "){0,2}" * depth
 
 
+def dashes() -> Schema:
+    """A text whose tokens can be read in 32,768 ways."""
+    return {"type": "string", "pattern": "^" + "-?" * 16 + "$"}
+
+
+def told_late(count: int) -> Schema:
+    """Objects that begin with such a text. Only the member behind it tells them apart."""
+    parts = [{"a": dashes(), "b": {"const": index}} for index in range(count)]
+    shared = {"type": "object", "required": ["a", "b"], "additionalProperties": False}
+    return {"anyOf": [{"properties": part, **shared} for part in parts]}
+
+
+def named(count: int) -> Schema:
+    """Objects whose keys are such texts."""
+    shared = {"type": "object", "propertyNames": dashes(), "additionalProperties": {"type": "integer"}}
+    return {"anyOf": [{"maxProperties": index + 1, **shared} for index in range(count)]}
+
+
 REFUSED_HOSTILE: dict[str, Any] = {
+    "texts that many objects begin with": told_late(50),
+    "names that many objects have": named(100),
     "reference that is an object": {"$ref": {}},
     "reference that is a list": {"anyOf": [{"$ref": [1]}]},
     "numbers with far bounds that begin alike": {"anyOf": [far(index) for index in range(10)]},
@@ -134,6 +154,8 @@ for _ in range(300):
 REFUSED_HOSTILE["nested 300 levels"] = deep
 
 TAKEN_HOSTILE: dict[str, Any] = {
+    "texts that a few objects begin with": told_late(3),
+    "names that a few objects have": named(3),
     "three numbers with far bounds": {"anyOf": [far(index) for index in range(3)]},
     "many ranges of whole numbers": {"anyOf": [{"type": "integer", "minimum": 9 * index} for index in range(20)]},
     "a long name": {"type": "object", "properties": {"a" * 5000: True}, "additionalProperties": True},

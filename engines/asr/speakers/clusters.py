@@ -9,6 +9,7 @@ grows with n, and the time with n · ``BLOCK``².
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 BLOCK = 512
@@ -17,18 +18,22 @@ MOST = 64
 """Clusters that one block leaves at most. More are joined, however unlike they are."""
 
 
-def cluster(voices: Any, threshold: float, most: int = MOST) -> Any:
+def cluster(voices: Any, threshold: float, most: int = MOST) -> Generator[None, None, Any]:
     """Number of its cluster for each voice, int [n], numbered in the order of appearance.
 
     ``voices``: float32 [n, d], each of length 1. Clusters whose mean cosine is at least ``threshold`` are joined, the
-    most alike first; then the most alike until ``most`` are left.
+    most alike first; then the most alike until ``most`` are left. Yields None behind each block, which takes some ten
+    milliseconds: two hours of sound have forty of them.
     """
     import numpy
 
     labels = numpy.arange(len(voices))
     sums, sizes = numpy.asarray(voices, numpy.float32), numpy.ones(len(voices), numpy.float32)
     while len(sums) > BLOCK:
-        joined = [_join(sums[at : at + BLOCK], sizes[at : at + BLOCK], threshold, MOST) for at in _starts(len(sums))]
+        joined = []
+        for at in range(0, len(sums), BLOCK):
+            joined.append(_join(sums[at : at + BLOCK], sizes[at : at + BLOCK], threshold, MOST))
+            yield None
         offsets = numpy.cumsum([0, *(one.max() + 1 for one in joined)])
         steps = numpy.concatenate([one + offset for one, offset in zip(joined, offsets, strict=False)])
         labels, sums, sizes = steps[labels], *_summed(sums, sizes, steps)
@@ -57,10 +62,6 @@ def unit(voices: Any) -> Any:
 
     lengths = numpy.linalg.norm(voices, axis=-1, keepdims=True)
     return voices / numpy.where(lengths > 0, lengths, 1)
-
-
-def _starts(count: int) -> range:
-    return range(0, count, BLOCK)
 
 
 def _summed(sums: Any, sizes: Any, labels: Any) -> tuple[Any, Any]:

@@ -98,7 +98,12 @@ def _diarize(encoder: SpeakerEncoder, request: DiarizeRequest, cancel: Cancel) -
         return
     known = numpy.stack(references) if references else numpy.empty((0, 0), numpy.float32)
     for turn in turns(heard, known):
-        yield SpeakerEvent(turn.start / FRAMES_PER_SECOND, turn.end / FRAMES_PER_SECOND, turn.speaker)
+        if cancel.is_set():
+            return
+        if turn is None:
+            yield None
+        else:
+            yield SpeakerEvent(turn.start / FRAMES_PER_SECOND, turn.end / FRAMES_PER_SECOND, turn.speaker)
 
 
 def _mean(voices: Sequence[Any], number: int) -> Any:

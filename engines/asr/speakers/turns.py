@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from edgeserve.dataclass import dataclass
@@ -47,17 +47,19 @@ def windows(frames: int) -> Sequence[tuple[int, int]]:
     return tuple((start, start + WINDOW) for start in starts)
 
 
-def turns(heard: Sequence[Heard], references: Any) -> Iterator[Turn]:
+def turns(heard: Sequence[Heard], references: Any) -> Iterator[Turn | None]:
     """Who speaks when, in order. ``references``: voices of the known speakers, float32 [r, d].
 
-    Speakers below r are the known ones; others follow in the order of appearance.
+    Speakers below r are the known ones; others follow in the order of appearance. Yields None now and then before the
+    first turn: two hours of sound take seconds.
     """
     import numpy
 
     if not heard:
         return
     voices = numpy.concatenate([one.voices for one in heard])
-    groups = centres(voices, _labels(voices))
+    labels = yield from _labels(voices)
+    groups = centres(voices, labels)
     names = _names(groups, references)
     spoken = [_spoken(one, groups) for one in heard]
     order = numpy.concatenate([names[speakers] for _, speakers in spoken])
@@ -69,11 +71,11 @@ def turns(heard: Sequence[Heard], references: Any) -> Iterator[Turn]:
         at += len(speakers)
 
 
-def _labels(voices: Any) -> Any:
+def _labels(voices: Any) -> Generator[None, None, Any]:
     """Groups of windows of one speaker each, without groups that are too small."""
     import numpy
 
-    labels = cluster(voices, ALIKE, MOST_SPEAKERS)
+    labels = yield from cluster(voices, ALIKE, MOST_SPEAKERS)
     sizes = numpy.bincount(labels)
     large = numpy.flatnonzero(sizes >= min(LEAST_WINDOWS, sizes.max()))
     nearest = (voices @ centres(voices, labels)[large].T).argmax(axis=1)

@@ -25,7 +25,7 @@ TEXT, TOKENS = "the cat sleeps on the sofa", [2, 4, 5, 7, 9, 4, 10, 3]
 
 
 def embed(engine: OnnxEmbedding, *inputs: str | tuple[int, ...]) -> list[Any]:
-    events = engine.embed(EmbedRequest(inputs), threading.Event())
+    events = filter(None, engine.embed(EmbedRequest(inputs), threading.Event()))
     return [np.array(struct.unpack(f"<{WIDTH}f", event.vector)) for event in events]
 
 
@@ -69,6 +69,12 @@ class TestOnnxEmbedding(EmbeddingContract):
         monkeypatch.setattr(whole_texts, "MOST_TOKENS", 10)
         with pytest.raises(InvalidRequest, match="the first 2 inputs are 11 tokens long; the limit is 10"):
             embed(hot, TEXT, "rain", "never read")
+
+    def test_others_have_their_turn_while_long_texts_are_read(self, hot: OnnxEmbedding) -> None:
+        """A word of any length is one token, so that the bound on tokens holds none of them up."""
+        long = ("x" * (whole_texts.TURN // 2),) * 4
+        events = list(hot.embed(EmbedRequest(long, cut=True), threading.Event()))
+        assert [one is None for one in events] == [True, True, False, False, False, False]
 
     @pytest.mark.slow
     def test_many_texts_take_no_more_memory_than_one(self, hot: OnnxEmbedding) -> None:

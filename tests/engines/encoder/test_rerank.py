@@ -11,6 +11,7 @@ from support.tiny_bert import CONTEXT, HEAD, logit, weights
 from support.tiny_bert_onnx import write_onnx
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines import whole_texts
 from edgeserve.engines.encoder.rerank import OnnxRerank
 from edgeserve.errors import ContextOverflow, EngineFailure
 from edgeserve.messages import RerankRequest
@@ -44,6 +45,11 @@ class TestOnnxRerank(RerankContract):
         with pytest.raises(ContextOverflow, match="shorten the query") as caught:
             list(hot.rerank(RerankRequest(query, ("sofa " * 90,)), threading.Event()))
         assert caught.value.param == "query"
+
+    def test_others_have_their_turn_while_long_documents_are_read(self, hot: OnnxRerank) -> None:
+        long = ("x" * (whole_texts.TURN // 2),) * 4
+        events = list(hot.rerank(RerankRequest("cat", long), threading.Event()))
+        assert [one is None for one in events] == [True, True, False, False, False, False]
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.contract import ask
 from support.hostile_schemas import TAKEN_HOSTILE
@@ -19,7 +20,7 @@ from edgeserve.engine import ModelSpec
 from edgeserve.engines.grammar import limits
 from edgeserve.engines.grammar.rules import JSON, Unsayable
 from edgeserve.engines.llama.chat import LlamaChat
-from edgeserve.engines.llama.constraint import Constraint
+from edgeserve.engines.llama.constraint import SHORT, Constraint
 from edgeserve.engines.llama.grammar import grammar
 from edgeserve.engines.llama.sampler import Sampler
 from edgeserve.engines.llama.tools import CallForm
@@ -146,6 +147,7 @@ def test_a_long_token_is_allowed_where_its_characters_are(vocabulary: Any, ways:
     text = f'root ::= "\\"" ( ( [ !#-~] ){{1,2}} ){{1,{ways}}} "b\\""'
     spelled, whole = Constraint(text, vocabulary), Constraint(text, vocabulary)
     whole._spelling = lambda token: [token]  # type: ignore[assignment]
+    whole._kinds[:] = SHORT
     size = spelled.tokens
     marks = {spelled._spelling._piece(one): one for one in range(size)}
     long = [one for piece, one in marks.items() if set(piece) == {ord("#")} and len(piece) in (1, 2, 4, 16, 32)]
@@ -157,6 +159,23 @@ def test_a_long_token_is_allowed_where_its_characters_are(vocabulary: Any, ways:
     assert [spelled.allows(one) for one in long] == [whole.allows(one) for one in long]
     for constraint in (spelled, whole):
         constraint.free()
+
+
+@pytest.mark.timeout(60)
+def test_a_long_token_costs_no_more_than_its_characters(vocabulary: Any) -> None:
+    """A part of two signs can be read in two ways. A token of 80 signs has 2**39 of them, and took days."""
+    made = grammar(ask("Hi", pattern="(##|#[#a]){0,39}x"), CallForm())
+    assert made is not None
+    constraint = Constraint(str(made.rules), vocabulary)
+    marks = {constraint._spelling._piece(one): one for one in range(constraint.tokens)}
+    logits = np.full(constraint.tokens, -1.0, np.float32)
+    logits[[marks[b"#" * 80], marks[b"#" * 64]]] = 100.0
+    assert not constraint.allows(marks[b"#" * 80])
+    assert constraint.allows(marks[b"#" * 64])
+    assert marks[b"#"] in constraint.allowed(logits)["id"]
+    constraint.accept(marks[b"#" * 64])
+    assert [constraint.allows(marks[b"#" * count]) for count in (8, 16)] == [True, False]
+    constraint.free()
 
 
 def test_every_token_is_spelled_as_it_is_read(vocabulary: Any) -> None:

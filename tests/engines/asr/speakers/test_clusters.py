@@ -10,9 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgeserve.engines.asr.speakers import clusters
-from edgeserve.engines.asr.speakers.clusters import BLOCK, centres, cluster, in_order, unit
+from edgeserve.engines.asr.speakers.clusters import BLOCK, centres, in_order, unit
+from edgeserve.engines.whole_texts import at_once
 
 WIDTH = 16
+
+
+def cluster(heard: Any, threshold: float, most: int = clusters.MOST) -> Any:
+    return at_once(clusters.cluster(heard, threshold, most))
 
 
 def voices(speakers: Any, noise: float = 0.1, seed: int = 0) -> Any:
@@ -70,6 +75,11 @@ def test_blocks_of_strangers_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "MOST", 4)
     strangers = unit(numpy.random.default_rng(1).normal(size=(45, WIDTH)).astype(numpy.float32))
     assert len(set(cluster(strangers, 2.0, 3).tolist())) == 3
+
+
+def test_others_have_their_turn_behind_each_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "BLOCK", 8)
+    assert len(list(clusters.cluster(voices([0] * 45), 0.5))) == 6
 
 
 @pytest.mark.slow

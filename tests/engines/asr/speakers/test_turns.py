@@ -23,7 +23,7 @@ def stretch(start: int, frames: int, *speakers: int) -> Heard:
 
 
 def spoken(*heard: Heard, references: Any = NOBODY) -> list[tuple[int, int, int]]:
-    return [(one.start, one.end, one.speaker) for one in turns(heard, references)]
+    return [(one.start, one.end, one.speaker) for one in turns(heard, references) if one is not None]
 
 
 @given(st.integers(0, 3000))
