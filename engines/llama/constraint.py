@@ -86,8 +86,9 @@ class Constraint:
 
     def _short(self, ids: Any) -> Any:
         """True for each of these tokens that has at most LENGTH characters, or ends an answer."""
-        for token in ids[self._kinds[ids] == 0]:
-            self._kinds[token] = LONG if self._spelling.size(int(token)) > LENGTH else SHORT
+        unknown = ids[self._kinds[ids] == 0]
+        if len(unknown):
+            self._kinds[unknown] = [LONG if self._spelling.is_long(token) else SHORT for token in unknown.tolist()]
         return self._kinds[ids] == SHORT
 
     def accept(self, token: int) -> None:
@@ -177,9 +178,12 @@ class Spelling:
         """The text of a token, with marks in place of parts of characters."""
         return self._piece(token).decode(errors="replace")
 
-    def size(self, token: int) -> int:
-        """Characters of a token; 0 for one that ends an answer, whose name is no text."""
-        return 0 if llama().llama_vocab_is_eog(self._vocabulary, token) else len(self.text(token))
+    def is_long(self, token: int) -> bool:
+        """Whether a token has more than LENGTH characters. False for one that ends an answer, whose name is no text."""
+        runtime = llama()
+        if len(runtime.llama_vocab_get_text(self._vocabulary, token) or b"") <= LENGTH:
+            return False  # a byte of this text, or more, is a character: a third of the time of a piece
+        return not runtime.llama_vocab_is_eog(self._vocabulary, token) and len(self.text(token)) > LENGTH
 
     def tokens_of(self, character: str) -> list[int]:
         """Tokens of a character; empty when their text differs from it, such as by a leading space."""
