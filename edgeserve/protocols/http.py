@@ -208,6 +208,13 @@ class HttpConnection(Bounded, H11Protocol):
             self._requests -= 1
             self._give_place()
 
+    def shutdown(self) -> None:
+        """End with the server. h11 knows of no refusal, and would wait for the answer to a handshake."""
+        if self._closed:
+            self.transport.close()
+        else:
+            super().shutdown()
+
     def _hang_up(self) -> None:
         """Close the connection behind what was written. Uvicorn then misses no end of the answer."""
         self.cycle.disconnected = True
