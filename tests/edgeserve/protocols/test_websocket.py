@@ -126,12 +126,11 @@ def test_frames_that_come_before_the_handshake_is_answered_are_refused(
 def test_a_refused_handshake_whose_client_stays_is_no_error_at_the_servers_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with contextlib.ExitStack() as links:
-        with serving(fake_pool(["asr"])) as running:
-            link = links.enter_context(dialled(running))
-            link.sendall(handshake() + frame(PING, b""))
-            assert refusal(read_all(link))[0] == 400
-            assert running.server.server_state.connections
+    with contextlib.ExitStack() as links, serving(fake_pool(["asr"])) as running:
+        link = links.enter_context(dialled(running))
+        link.sendall(handshake() + frame(PING, b""))
+        assert refusal(read_all(link))[0] == 400
+        assert running.server.server_state.connections
     assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
 
 
