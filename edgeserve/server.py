@@ -277,9 +277,10 @@ class Server(UvicornServer):
         behind_answers(lambda: any(gate.work for gate in gates), self._drop, LAST_WORDS_SECONDS)
 
     def _drop(self) -> None:
-        for connection in list(self.server_state.connections):
+        connections: list[Any] = list(self.server_state.connections)
+        for connection in connections:
             if connection.transport is not None:
-                connection.transport.abort()
+                connection.cut_at_end()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -180,6 +180,10 @@ class Bounded(asyncio.BufferedProtocol):
     def cut(self) -> None:
         self.transport.abort()
 
+    def cut_at_end(self) -> None:
+        """Cut a connection that holds the server's end up. Its client may be told so, if no answer has begun."""
+        self.cut()
+
     def shutdown(self) -> None:
         """End with the server. Uvicorn calls this for each connection in turn, so an error would cut all others."""
         if self.transport.is_closing():

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from edgeserve.api import failures
 from edgeserve.api.presence import HANG_UP
-from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, RequestTimeout
+from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, RequestTimeout, ShuttingDown
 from edgeserve.protocols import head
 from edgeserve.protocols.bounded import EARLY_FRAMES, WRITE_BYTES, Bounded
 
@@ -207,6 +207,19 @@ class HttpConnection(Bounded, H11Protocol):
         finally:
             self._requests -= 1
             self._give_place()
+
+    def shutdown(self) -> None:
+        """End with the server. h11 knows of no refusal, and would wait for the answer to a handshake."""
+        if self._closed:
+            self.transport.close()
+        else:
+            super().shutdown()
+
+    def cut_at_end(self) -> None:
+        if self.cycle is not None and self.cycle.more_body and not self.cycle.response_started and not self._closed:
+            self._refuse(503, ShuttingDown("the server is shutting down", retry_after=5))
+            self.drop_unread()  # closing would else reset the connection, and the answer with it
+        self.cut()
 
     def _hang_up(self) -> None:
         """Close the connection behind what was written. Uvicorn then misses no end of the answer."""

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.raw import alive, dialled
+from support.raw import alive, dialled, read_all, refusal
 from support.server import Running, build, fake_pool, serving, until
 
 from edgeserve import server
@@ -176,6 +176,8 @@ def test_clients_that_neither_read_nor_send_on_end_a_drain_without_a_traceback(
                 while deaf.send(line * 50):
                     pass
             assert alive(running)
+        status, told = refusal(read_all(slow))
+        assert (status, told["code"]) == (503, "shutting_down")
         assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
 
 

@@ -123,6 +123,17 @@ def test_frames_that_come_before_the_handshake_is_answered_are_refused(
     assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []
 
 
+def test_a_refused_handshake_whose_client_stays_is_no_error_at_the_servers_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with contextlib.ExitStack() as links, serving(fake_pool(["asr"])) as running:
+        link = links.enter_context(dialled(running))
+        link.sendall(handshake() + frame(PING, b""))
+        assert refusal(read_all(link))[0] == 400
+        assert running.server.server_state.connections
+    assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+
+
 @pytest.mark.parametrize("early", [frame(TEXT, b'{"type": "close"}'), frame(PING, b""), b"\x81", b"x" * 3000])
 def test_frames_in_one_piece_with_the_handshake_are_refused(
     unknown: Running, caplog: pytest.LogCaptureFixture, early: bytes
