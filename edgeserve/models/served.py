@@ -41,7 +41,10 @@ class ServedList:
         self._names = wanted
 
     def _opened(self) -> TextIO:
-        """The file, locked before anybody can find it. Raises OSError."""
+        """The file, locked before anybody can find it. Lists of killed servers go. Raises OSError."""
+        for path in self._path.parent.glob(f"{PREFIX}*"):
+            with contextlib.suppress(OSError):  # another user's, or on a disk that nobody writes
+                _alive(path)
         hidden = self._path.with_name(f".new{self._path.name}")
         file = hidden.open("w", encoding="utf-8")
         try:

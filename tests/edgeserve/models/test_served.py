@@ -38,6 +38,16 @@ def test_a_server_that_was_killed_serves_nothing(tmp_path: Path) -> None:
         assert lists(tmp_path) == []
 
 
+def test_the_next_server_removes_the_lists_of_killed_ones(tmp_path: Path) -> None:
+    with other_server(tmp_path, "hibari") as other:
+        other.kill()
+        other.wait()
+        own = ServedList(tmp_path)
+        own.keep(["mine"])
+        assert [path.read_text() for path in lists(tmp_path)] == ["mine\n"]
+        own.end()
+
+
 def test_the_own_list_is_in_nobodys_way_here(tmp_path: Path) -> None:
     own = ServedList(tmp_path)
     own.keep(["hibari"])
