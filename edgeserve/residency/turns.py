@@ -155,7 +155,9 @@ class Turns:
 
     def _finish(self, work: Work, error: Exception | None = None) -> bool:
         """End work and tell its reader. False when it had ended before."""
-        told = explain(self._host.spec.name, error) if error is not None else work.cancelled
+        told = explain(self._host.spec.name, error) if error is not None else None
+        if told is None or isinstance(told, Cancelled):  # who waits or computes knows no reason
+            told = work.cancelled or told
         if error is not None:
             error.__traceback__ = None  # its frames know the request, and the list of ends in which the error stands
         if not self._queue.end(work):

@@ -73,7 +73,7 @@ class Seats:
     @property
     def _text_waits(self) -> bool:
         """Whether a text has a slot and no room yet, and only texts are in its way."""
-        texts = (slot for slot in self._slots if slot.busy and slot.reads_texts and not slot.held)
+        texts = (slot for slot in self._slots if slot.busy and slot.text and not slot.held)
         return any(not slot.whole and slot.wanted <= self._beside_answers for slot in texts)
 
     def next_jobs(self) -> list[Slot]:

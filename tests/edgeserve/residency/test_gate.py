@@ -324,6 +324,19 @@ def test_a_request_that_waits_for_memory_ends_with_its_client_and_loads_nothing(
     assert gate.drain(time.monotonic())
 
 
+def test_work_that_an_abort_finds_in_a_wait_tells_its_reason(gates: Callable[..., Gate]) -> None:
+    """The wait itself, for memory or for a slot, knows only that the request was cancelled."""
+    governor = Waiting()
+    gate = gates(governor=governor)
+    box = Mailbox()
+    gate.acquire()
+    gate.submit(box.work(ask("word")))
+    assert governor.asked.wait(10)
+    gate.abort(ShuttingDown("the server is shutting down"))
+    assert isinstance(box.rest()[1], ShuttingDown)
+    gate.release()
+
+
 def test_a_request_cancelled_on_the_way_up_does_not_run_and_gives_its_memory_back(gates: Callable[..., Gate]) -> None:
     governor = CountingGovernor()
     gate = gates(governor=governor)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import pytest
+from numpy import ones
 from support.cases import each
-from support.counting import batch_of
+from support.counting import batch_of, prompt
 from support.seeing import looks, seen
 
 from edgeserve.engines.llama.batch import Batch
+from edgeserve.engines.llama.embed import embed
 from edgeserve.engines.llama.slot import Slot
 
 TWO = [(20, -60), (-60, 20), (10, -30, 10, -30), (-80,), (80,)]
@@ -71,6 +74,32 @@ def test_an_answer_waits_for_an_older_prompt_and_ends_no_earlier_for_it(sizes: t
         if next(first, "read") is not None:
             break
     assert batch.context.held[old.sequence] == seen(sizes)  # type: ignore[attr-defined]
+
+
+def test_pictures_that_wait_behind_each_other_keep_no_text_out() -> None:
+    """Four clients that ask about pictures without end kept a text from a slot for ever."""
+    batch, context = batch_of(size=300, slots=8, limit=0)
+    context.embed = lambda tokens, position, sequence: ones((len(tokens), 2), "float32")  # type: ignore[attr-defined]
+
+    def asking(sizes: tuple[int, ...], salt: str) -> Iterator[None]:
+        while True:
+            slot = batch.take_empty(salt=salt)
+            yield from looks(batch, slot, sizes)
+            for token in range(30):
+                batch.push(slot, token)
+                while slot.output is None:
+                    yield
+            batch.give_back(slot)
+
+    streams = [asking(sizes, f"{salt}/1") for salt, sizes in zip("abcd", [(-10, 240)] * 4, strict=True)]
+    events = embed(batch, [prompt(1, 100)], threading.Event(), salt="d/1")
+    for round_ in range(1000):
+        for one in streams:
+            next(one)
+        if round_ > 50 and next(events, "read") is not None:
+            return
+        batch.step()
+    pytest.fail("the text has no slot")
 
 
 def test_a_prompt_that_is_cancelled_is_read_no_further() -> None:
