@@ -22,6 +22,7 @@ from edgeserve.models import catalog
 from edgeserve.models.entry import UNVERIFIED, Entry
 from edgeserve.models.folder import expanded
 from edgeserve.models.store import Store
+from edgeserve.models.wanted import is_path
 from edgeserve.named import make_engine
 from edgeserve.specification import missing_companions, spec
 from edgeserve.terminal import human_size, table
@@ -108,9 +109,9 @@ def _model(job: Job, known: Entry | str, store: Store) -> Model:
     size, engine = (0, "") if isinstance(known, str) else (known.size_bytes, known.engine)
     try:
         stored = store.find(name)
-    except ModelUnknown as error:
-        return Model(name, job, size, trouble=error.message)
-    except ModelMissing:
+    except ModelMissing as error:
+        if isinstance(error, ModelUnknown) or is_path(name):
+            return Model(name, job, size, trouble=error.message)
         return Model(name, job, size, verified=isinstance(known, Entry) and known.verified, engine=engine)
     except StoreError as error:
         return Model(name, job, size, pulled=True, trouble=error.message, engine=engine)

@@ -20,7 +20,7 @@ from edgeserve.models.lock import locked
 from edgeserve.models.sources.checksum import check
 from edgeserve.models.sources.source import KEPT_FREE, Progress
 from edgeserve.models.stored import StoredModel, in_place, prepare
-from edgeserve.models.wanted import Wanted, plain, understand
+from edgeserve.models.wanted import Wanted, is_path, plain, understand
 
 __all__ = ["Leftover", "Progress", "Store", "StoredModel"]
 
@@ -192,7 +192,10 @@ class Store:
         return stored
 
     def _meant(self, name: str) -> Wanted:
-        """The model that a name means, asked of no source. Raises ModelUnknown."""
+        """The model that a name means, asked of no source.
+
+        Raises ModelMissing for a path without a model, whose disk may yet come, and else ModelUnknown.
+        """
         try:
             return self._as_stored(understand(name, offline=True))
         except (NotFound, StoreError) as error:
@@ -201,7 +204,8 @@ class Store:
                 with contextlib.suppress(ModelMissing):
                     known = manifest.read(self.root / plain(name))
                     return Wanted(plain(name), known.job, known.engine)
-            raise ModelUnknown(error.message, param="model") from None
+            kind = ModelMissing if is_path(name) else ModelUnknown
+            raise kind(error.message, param="model") from None
 
     def _as_stored(self, wanted: Wanted) -> Wanted:
         """The model with the job that it was pulled with, if it was pulled and nothing else gives the job."""

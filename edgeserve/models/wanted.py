@@ -76,11 +76,17 @@ def understand(what: str, *, offline: bool = False) -> Wanted:
     if not catalog.knows(what):
         if path := _path(what):
             return _local(path)
-        if what.startswith(("/", "./", "../", "~")) or what.endswith((".gguf", ".onnx")):
+        if is_path(what):
             raise NotFound(f"{what}: no such file", param="model")
     entry = catalog.find(what)
     names = ("name", "job", "engine", "sources", "size_bytes", "licence", "checksums", "convert", "options")
     return Wanted(**{name: getattr(entry, name) for name in names}, in_catalogue=True)
+
+
+def is_path(what: str) -> bool:
+    """Whether a name is that of a file or folder, be it there or not."""
+    address = what.startswith(("hub:", "http:", "https:"))
+    return not address and (what.startswith(("/", "./", "../", "~")) or what.endswith((".gguf", ".onnx")))
 
 
 def mending(name: str, source: str = "") -> str:
