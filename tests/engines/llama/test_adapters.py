@@ -184,7 +184,7 @@ def beside(engine: LlamaChat, good: ChatRequest, bad: ChatRequest, steps: int) -
 @pytest.mark.parametrize("attention", ["off", "auto"])
 @pytest.mark.parametrize("steps", [0, 3])
 def test_no_adapter_that_makes_a_model_overflow_spoils_another_answer(make: Make, attention: str, steps: int) -> None:
-    """Of an answer under way, an idle conversation, and a prompt that comes later."""
+    """Neither an answer under way, nor an idle conversation, nor a prompt that comes later."""
     engine = make(*WILD, parallel=4, flash_attention=attention)
     fresh = make(parallel=1, prefix_cache_mb=0, flash_attention=attention)
     long = tuple(range(1, 301))
