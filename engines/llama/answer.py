@@ -155,8 +155,13 @@ def answer(
 
 
 def _stepped(slot: Slot, progress: Progress) -> Iterator[ChatEvent | None]:
-    """None, for a step of the batch; then the news of a prompt that the step has not read to its end."""
+    """None, for a step of the batch; then the news of a prompt that the step has not read to its end.
+
+    Raises the slot's error.
+    """
     yield None
+    if slot.error is not None:
+        raise slot.error
     if slot.output is None:
         yield from held(slot, progress.news())
 

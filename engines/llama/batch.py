@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from edgeserve.engines.llama.adapter_turns import AdapterTurns
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.cache import PrefixCache
-from edgeserve.engines.llama.context import Context, Item
+from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.drafting import Drafting
 from edgeserve.engines.llama.drafts import Drafts, Guess
 from edgeserve.engines.llama.numbers import Numbers
@@ -24,6 +24,7 @@ from edgeserve.engines.llama.pieces import SHORT, Pieces
 from edgeserve.engines.llama.prepare import overflow
 from edgeserve.engines.llama.seats import Seats, Waits, gives_way
 from edgeserve.engines.llama.slot import Share, Slot
+from edgeserve.engines.llama.spoilt import Spoilt
 from edgeserve.engines.llama.swapper import Swapper
 from edgeserve.engines.llama.tokenizer import TooLong
 from edgeserve.errors import EdgeserveError, EngineFailure, InvalidRequest
@@ -56,6 +57,7 @@ class Batch:
         self.saved = saved
         self._drafting = Drafting(context, self._slots, self.drafts, draft_model)
         self.swapper = Swapper(context, self._slots, saved)
+        self._spoilt = Spoilt(context, self._slots, self.swapper)
         self.seats = Seats(context, self._slots, slots, saved, self.swapper)
         self._turns = AdapterTurns()
         self._uses = self._calls = self._read = 0
@@ -164,6 +166,7 @@ class Batch:
             raise
         self._starved = not (shares or jobs or self.seats.next_jobs()) and self.seats.starved()
         self._advance(shares)
+        self._spoilt.look(shares)
 
     def _do_jobs(self, jobs: Sequence[Slot]) -> bool:
         """Run the jobs of this step, none in the answers' own time. True as soon as one has left logits."""
@@ -206,7 +209,7 @@ class Batch:
         """Decode in one call. False when the context has no room."""
         self.context.use(shares[0].slot.adapters)
         began = self.drafts.clock()
-        if not self.context.decode(_items(shares)):
+        if not self.context.decode(self._spoilt.items(shares)):
             return False
         self.context.wait()
         seconds = self.drafts.clock() - began
@@ -289,11 +292,3 @@ class Batch:
         slot.salt, slot.adapters, slot.stepped = salt, adapters, self._calls
         self.numbers.settle()
         return slot
-
-
-def _items(shares: Sequence[Share]) -> Iterator[Item]:
-    for share in shares:
-        slot = share.slot
-        last = len(slot.pending) - 1
-        for offset, token in enumerate((*share.tokens, *share.draft)):
-            yield Item(token, slot.position + offset, slot.sequence, offset >= last)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from edgeserve.engines.llama import filler, sequences
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.alarm import Alarm, attach
 from edgeserve.engines.llama.deadline import Deadline
-from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.model import MappedModel, metadata, vocabulary_size
 from edgeserve.engines.llama.options import BATCH, LlamaOptions, batch_size, context_size
 from edgeserve.engines.llama.runtime import error_details, llama
 from edgeserve.engines.llama.state_memory import allocate
@@ -69,12 +70,6 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
     return parameters
 
 
-def vocabulary_size(model: Any) -> int:
-    """Tokens of the vocabulary of llama.cpp's model."""
-    runtime = llama()
-    return int(runtime.llama_vocab_n_tokens(runtime.llama_model_get_vocab(model)))
-
-
 def pooling(model: Any, options: LlamaOptions) -> int:
     """The pooling type of a whole text. Vectors: as the options say, else as the model's file says, else the mean."""
     runtime = llama()
@@ -84,13 +79,6 @@ def pooling(model: Any, options: LlamaOptions) -> int:
         return int(getattr(runtime, f"LLAMA_POOLING_TYPE_{options.pooling.upper()}"))
     named = metadata(model, f"{metadata(model, 'general.architecture')}.pooling_type")
     return int(named or 0) or int(runtime.LLAMA_POOLING_TYPE_MEAN)
-
-
-def metadata(model: Any, key: str) -> str:
-    """The value at a key of the model's file, as text of at most 31 bytes; empty where the file has no such key."""
-    buffer = ctypes.create_string_buffer(32)
-    found = llama().llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
-    return buffer.value.decode(errors="replace") if found >= 0 else ""
 
 
 class Context:
@@ -209,6 +197,10 @@ class Context:
         pointer = runtime.llama_get_logits_ith(self.handle, output)
         return numpy.ctypeslib.as_array(pointer, (int(runtime.llama_vocab_n_tokens(self.model.vocabulary)),))
 
+    def spoilt(self, output: int) -> bool:
+        """Whether the logits at index ``output`` of the last call are NaN. Where the first one is, so are all."""
+        return math.isnan(llama().llama_get_logits_ith(self.handle, output)[0])
+
     def likeliest(self, output: int) -> int:
         """The likeliest token at index ``output`` of the last call."""
         runtime = llama()
@@ -258,6 +250,10 @@ class Context:
         """Remove all tokens of a sequence."""
         if self._memory:  # an encoder has no KV cache
             llama().llama_memory_seq_rm(self._memory, sequence, -1, -1)
+
+    def wipe(self) -> None:
+        """Remove the tokens of all sequences, and write zeros into their cells."""
+        llama().llama_memory_clear(self._memory, True)
 
     def cut(self, sequence: int, kept: int) -> bool:
         """Remove all tokens after the first ``kept`` positions. False when the model cannot."""

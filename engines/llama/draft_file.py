@@ -107,7 +107,7 @@ def beside(other: Footprint, spec: ModelSpec, layout: Layout, fewer: int) -> Foo
 
 def open_model(spec: ModelSpec, options: LlamaOptions, context: Context) -> DraftModel:
     """The draft model of a context, ready to guess. Blocks. Raises EngineFailure."""
-    from edgeserve.engines.llama.context import Context, vocabulary_size
+    from edgeserve.engines.llama.context import Context
     from edgeserve.engines.llama.draft_model import DraftModel  # most models have none
 
     path = spec.files[ROLE]
@@ -125,7 +125,7 @@ def open_model(spec: ModelSpec, options: LlamaOptions, context: Context) -> Draf
         llama_model.release(model)
         raise
     resident()
-    tokens = min(vocabulary_size(one.handle) for one in (model, context.model))
+    tokens = min(llama_model.vocabulary_size(one.handle) for one in (model, context.model))
     return DraftModel(own, tokens, path.stat().st_size / spec.files["model"].stat().st_size)
 
 

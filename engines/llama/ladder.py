@@ -191,8 +191,8 @@ class LlamaLadder:
 
     def _make_drafts(self, context: Context, model: DraftModel | None = None) -> Drafts:
         """Drafts of a context, none for a model that cannot remove refused tokens from its memory."""
-        from edgeserve.engines.llama.context import vocabulary_size
         from edgeserve.engines.llama.drafts import Drafts
+        from edgeserve.engines.llama.model import vocabulary_size
 
         longest = longest_draft(self.options, vocabulary_size(context.model.handle))
         return Drafts(longest if context.removable else 0, model=model)

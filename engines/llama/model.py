@@ -215,6 +215,19 @@ def model_parameters(device: Device, options: LlamaOptions) -> Any:
     return parameters
 
 
+def vocabulary_size(model: Any) -> int:
+    """Tokens of the vocabulary of llama.cpp's model."""
+    runtime = llama()
+    return int(runtime.llama_vocab_n_tokens(runtime.llama_model_get_vocab(model)))
+
+
+def metadata(model: Any, key: str) -> str:
+    """The value at a key of the model's file, as text of at most 31 bytes; empty where the file has no such key."""
+    buffer = ctypes.create_string_buffer(32)
+    found = llama().llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
+    return buffer.value.decode(errors="replace") if found >= 0 else ""
+
+
 def _load(path: Path, device: Device, options: LlamaOptions, repack: bool) -> MappedModel:
     runtime = llama()
     if device in ("cuda", "metal") and not runtime.llama_supports_gpu_offload():

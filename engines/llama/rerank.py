@@ -10,9 +10,9 @@ from typing import Any
 from edgeserve.dataclass import dataclass
 from edgeserve.engine import Cancel, ModelSpec
 from edgeserve.engines.llama import model as llama_model
-from edgeserve.engines.llama.context import Context, metadata
+from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.ladder import LlamaLadder
-from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.model import MappedModel, metadata
 from edgeserve.engines.llama.pairs import Pair, Pairs
 from edgeserve.engines.llama.purpose import has_head
 from edgeserve.engines.llama.runtime import llama

@@ -51,6 +51,9 @@ class CountingContext:
         self.applied.append(self.active)
         return True
 
+    def spoilt(self, output: int) -> bool:
+        return False
+
     def wait(self) -> None:
         """A call is computed when ``decode`` returns."""
 

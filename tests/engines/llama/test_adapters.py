@@ -18,6 +18,7 @@ from edgeserve.engine import Adapter, ModelSpec, Rung
 from edgeserve.engines.llama import adapters
 from edgeserve.engines.llama.adapters import Adapters, active
 from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.state_files import owner_of, salt_in
 from edgeserve.engines.llama.state_index import client_of, scope_of
 from edgeserve.errors import EngineFailure, Forbidden, InvalidRequest
@@ -47,6 +48,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "model": write_model(folder / "base.gguf", "llama"),
         "adapter0": write_adapter(folder / "one.gguf", 7),
         "adapter1": write_adapter(folder / "other.gguf", 8),
+        "wild": write_adapter(folder / "wild.gguf", 7, {name: 1e18 * one for name, one in pairs(7).items()}),
         "merged0": write_model(folder / "merged0.gguf", "llama", added=added(7)),
         "merged1": write_model(folder / "merged1.gguf", "llama", added=added(8, 0.5)),
     }
@@ -152,6 +154,68 @@ def test_embeddings_use_them_too(make: Make) -> None:
 
 
 # The prefix cache
+
+
+WILD = (Adapter("wild", 1.0, "wild"),)
+"""With it, the model overflows: its numbers are none (NaN)."""
+
+
+def beside(engine: LlamaChat, good: ChatRequest, bad: ChatRequest, steps: int) -> tuple[list[ChatEvent], Exception]:
+    """The events of ``good``, and the error of ``bad``, which comes so many steps later."""
+    runs, events, failed = [engine.run(good, threading.Event())], list[ChatEvent](), None
+    while runs:
+        for run in tuple(runs):
+            try:
+                while (event := next(run)) is not None:
+                    events.append(event)  # type: ignore[arg-type]
+            except StopIteration:
+                runs.remove(run)
+            except InvalidRequest as error:
+                runs.remove(run)
+                failed = error
+        if steps == 0:
+            runs.append(engine.run(bad, threading.Event()))
+        steps -= 1
+        engine.step()
+    assert failed is not None
+    return events, failed
+
+
+@pytest.mark.parametrize("attention", ["off", "auto"])
+@pytest.mark.parametrize("steps", [0, 3])
+def test_no_adapter_that_makes_a_model_overflow_spoils_another_answer(make: Make, attention: str, steps: int) -> None:
+    """Neither an answer under way, nor an idle conversation, nor a prompt that comes later."""
+    engine = make(*WILD, parallel=4, flash_attention=attention)
+    fresh = make(parallel=1, prefix_cache_mb=0, flash_attention=attention)
+    long = tuple(range(1, 301))
+    [idle] = answers(engine, ask(PROMPTS[1]))
+    ours, error = beside(engine, ask(PROMPTS[0]), ask(PROMPTS[2], ("wild", 1.0)), steps)
+    assert isinstance(error, InvalidRequest)
+    assert error.param == "lora"
+    [theirs] = answers(fresh, ask(PROMPTS[0]))
+    same(ours, theirs)
+    for prompt in (long, PROMPTS[1]):
+        [ours], [theirs] = answers(engine, ask(prompt)), answers(fresh, ask(prompt))
+        same(ours, theirs)
+    assert text(idle) == text(ours)
+    assert end(ours).cached_tokens > 0, "the idle conversation was lost"
+
+
+def test_an_answer_that_anothers_adapter_spoilt_begins_anew(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The adapters of a prompt that is being read, such as one with pictures, may not have made logits yet."""
+    engine, fresh = make(*BOTH, parallel=4), make(parallel=1, prefix_cache_mb=0)
+    real, once = Context.spoilt, iter([True])
+
+    def spoilt(context: Context, output: int) -> bool:
+        both = sum(slot.busy for slot in engine._hot()[1].slots) == 2 and context._active == ()
+        return next(once, False) if both else real(context, output)
+
+    monkeypatch.setattr(Context, "spoilt", spoilt)
+    ours, error = beside(engine, ask(PROMPTS[0], none=True), ask(PROMPTS[1], ("adapter0", 1.0), tokens=64), 0)
+    [theirs] = answers(fresh, ask(PROMPTS[0]))
+    assert isinstance(error, InvalidRequest)
+    assert not list(once), "no call was found spoilt"
+    same(ours, theirs)
 
 
 def end(events: list[ChatEvent]) -> FinishEvent:
