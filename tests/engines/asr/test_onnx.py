@@ -204,7 +204,7 @@ def test_no_audio_is_an_empty_transcript(engine: OnnxSpeechToText) -> None:
 def test_cancel_stops_within_a_token(engine: OnnxSpeechToText) -> None:
     cancel = CancelAfter(5)
     request = TranscribeRequest(Pcm(spoken(STORY).tobytes()))
-    assert list(engine.transcribe(request, cancel)) == []
+    assert not any(engine.transcribe(request, cancel))
     assert cancel.asked == 6
 
 

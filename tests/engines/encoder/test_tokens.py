@@ -6,6 +6,7 @@ import random
 import string
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from support.tiny_bert_onnx import TOKENS, tokenizer_json
 
-from edgeserve.engines.encoder.tokens import MOST_CHARS, TOKEN, UNIGRAM_PIECE, Tokens, vocabulary_bytes
+from edgeserve.engines.encoder.tokens import LEAST_CHARS, TOKEN, UNIGRAM_PIECE, Tokens, vocabulary_bytes
 from edgeserve.errors import EngineFailure
 
 
@@ -78,8 +79,40 @@ def test_the_beginning_costs_no_more_than_it_holds(tokens: Tokens, monkeypatch: 
 def test_white_space_that_takes_no_token_ends_a_text_at_some_point(tokens: Tokens) -> None:
     found, more = tokens._beginning(" " * 100 + "cat", 4)
     assert (named(list(found.ids)), more) == (["cat"], False)
-    found, more = tokens._beginning(" " * (8 * MOST_CHARS * 4) + "cat", 4)
+    found, more = tokens._beginning(" " * LEAST_CHARS + "cat", 4)
     assert (list(found.ids), more) == ([], True)
+
+
+@pytest.mark.parametrize("most", [1, 510, 2046, 8190])
+@pytest.mark.parametrize("endless", [" ", "a", "😀"])
+def test_no_step_reads_far_for_a_text_of_few_tokens(
+    tokens: Tokens, monkeypatch: pytest.MonkeyPatch, most: int, endless: str
+) -> None:
+    """One word of 16 MB took 5.7 s, in which the engine answered nobody else."""
+    read: list[int] = []
+    monkeypatch.setattr(Tokens, "_encode", lambda self, text: read.append(len(text)) or self._tokenizer.encode("cat"))
+    assert tokens._beginning(endless * (4 << 20), most)[1]
+    assert max(read) == max(262_144, 64 * most)
+    assert sum(read) <= 2 * max(read)
+
+
+def test_others_run_while_a_text_is_read(tokens: Tokens) -> None:
+    """The event loop is one of them, where the engine lives on threads of the server."""
+    turns, ended = [0], threading.Event()
+
+    def other() -> None:
+        while not ended.wait(0.0005):
+            turns[0] += 1
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    try:
+        before = turns[0]
+        tokens._encode("😀" * (4 * LEAST_CHARS))
+        assert turns[0] - before > 5
+    finally:
+        ended.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("data", ["", "{}", "[1, 2", '{"model": {"type": "Nothing"}}'])
