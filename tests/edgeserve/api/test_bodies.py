@@ -42,7 +42,7 @@ def test_the_bytes_of_bodies_count_until_each_is_closed(sizes: list[list[int]], 
     opened = [bodies.open() for _ in sizes]
     for body, parts in zip(opened, sizes, strict=True):
         for size in parts:
-            with contextlib.suppress(TooLarge):
+            with contextlib.suppress(TooLarge, Busy):  # of equal rates, any is the slowest
                 body.hold(size)
     assert traffic.held == sum(map(sum, sizes))
     for body in (*opened[left:], *opened[left:]):
