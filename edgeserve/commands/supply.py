@@ -36,11 +36,11 @@ def _missing(config: Config, store: Store) -> Iterator[str]:
             continue  # a path: nothing can be pulled from it
         try:
             store.find(name)
-        except ModelUnknown:  # an address that cannot be one; as the next
+        except ModelUnknown:  # no pull can bring it; the server reports it
             continue
         except (ModelMissing, ModelDamaged):
             yield name
-        except StoreError:  # another model of this name; the server reports it, with the remedy
+        except StoreError:  # another model of this name; the same, with the remedy
             continue
 
 

@@ -85,13 +85,17 @@ def test_doctor_misses_a_projector(models: dict[str, str], capsys: pytest.Captur
 
 
 @pytest.mark.usefixtures("box")
-def test_doctor_finds_a_name_that_means_no_model(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    Path("models.toml").write_text('[llm]\nmodel = "smolm2"\n')
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("smolm2", "no model is called 'smolm2'; did you mean smollm2"), ("./none.gguf", "./none.gguf: no such file")],
+)
+def test_doctor_does_not_advise_to_pull_what_no_pull_can_bring(
+    models: dict[str, str], capsys: pytest.CaptureFixture[str], name: str, why: str
+) -> None:
+    Path("models.toml").write_text(f'[llm]\nmodel = "{name}"\n')
     assert run("doctor", environ=models) == 1
-    out = capsys.readouterr().out
-    assert "llm  smolm2, not pulled" in out
-    assert "[ERROR] no model is called 'smolm2'; did you mean smollm2" in out
-    assert "name another model in models.toml" in out
+    found = re.escape(f"[ERROR] {why}") + r".*\n +name another model in models.toml, then: edgeserve doctor\n"
+    assert re.search(rf"  llm  {re.escape(name)}, not pulled\n(.*\n)*{found}", capsys.readouterr().out)
 
 
 @pytest.mark.usefixtures("box")

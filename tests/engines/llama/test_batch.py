@@ -438,7 +438,8 @@ def test_a_prompt_of_no_token_is_refused() -> None:
         batch.take([])
 
 
-def test_an_answer_waits_for_the_room_of_one_that_ends_and_is_not_cut_with_it() -> None:
+def filled() -> tuple[Batch, CountingContext, Slot, Slot]:
+    """A context of 200 cells without one for the next token of its two answers: the younger one is full."""
     batch, context = batch_of(size=200)
     old, young = batch.take_empty(), batch.take_empty()
     for slot, begin in ((old, prompt(1, 90)), (young, prompt(2, 110))):
@@ -448,6 +449,11 @@ def test_an_answer_waits_for_the_room_of_one_that_ends_and_is_not_cut_with_it() 
     batch.push(young, 1)
     batch.step()
     assert (young.full, old.full) == (True, False)
+    return batch, context, old, young
+
+
+def test_an_answer_waits_for_the_room_of_one_that_ends_and_is_not_cut_with_it() -> None:
+    batch, context, old, young = filled()
     assert not batch.starved, "it ends of its own accord: no reader is cut for its room"
     young.held = True
     batch.step()
@@ -458,14 +464,7 @@ def test_an_answer_waits_for_the_room_of_one_that_ends_and_is_not_cut_with_it() 
 
 
 def test_an_answer_that_is_full_goes_on_where_another_ends_before_it() -> None:
-    batch, context = batch_of(size=200)
-    old, young = batch.take_empty(), batch.take_empty()
-    for slot, begin in ((old, prompt(1, 90)), (young, prompt(2, 110))):
-        batch.push(slot, *begin)
-        decode(batch, slot)
-        batch.push(slot, 1)
-    batch.step()
-    assert young.full
+    batch, context, old, young = filled()
     batch.give_back(old)
     decode(batch, young)
     assert context.held == {young.sequence: [*prompt(2, 110), 1]}
