@@ -175,10 +175,10 @@ class Accounts:
         """As ``passing``, with the decoders that have ended since this reading."""
         return self.passing + max(0, readings.process.helpers - self.helpers())
 
-    def passing_of_others(self, readings: Readings) -> int:
-        """Bytes that may go before the current request ends: other requests, answers, and the heap that they have grown."""
-        found = max(0, self._passing_in(readings) - own.get().held)
-        return found + max(0, self._base - self._least_base) if found else 0
+    def passing_of_others(self, readings: Readings, unbooked: int = 0) -> int:
+        """Bytes of other requests and answers. With some, the rest of ``unbooked`` beyond the base may be theirs, too."""
+        counted = max(0, self._passing_in(readings) - (mine := own.get().held))
+        return max(counted, unbooked - self._least_base - mine) if counted else 0
 
     def booked(self) -> Amount:
         """Memory that all engines hold: the sum over their rungs and over the running requests."""
@@ -217,7 +217,7 @@ class Accounts:
         """
         residents = self.occupancies(busy, spent)
         unbooked = max(self.base(), overhead(residents, readings))
-        rules = Rules(limit, self.policy, unbooked, self.clock(), self.passing_of_others(readings))
+        rules = Rules(limit, self.policy, unbooked, self.clock(), self.passing_of_others(readings, unbooked))
         others = [one for one in self.tickets if one.id in self._entries and one.id != entry.resident.id]
         line = [Claim(need_of(self._entries[one.id]), one.way) for one in others]
         ahead = len([one for one in others if ticket is None or one.place < ticket.place])
