@@ -63,8 +63,8 @@ class Accounts:
         self.history = History()
         self.figures = Figures()
         self.timeline = Timeline(clock, wall)
-        self.undelivered = undelivered
-        self.helpers = helpers
+        self.undelivered, self.helpers = undelivered, helpers
+        self.stored: Callable[[], int] = lambda: 0  # bytes of stored responses; any thread
         self.traffic = Traffic()
         self.clock = clock
         self.wall = wall
