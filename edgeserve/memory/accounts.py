@@ -176,7 +176,7 @@ class Accounts:
         return self.passing + max(0, readings.process.helpers - self.helpers())
 
     def passing_of_others(self, readings: Readings, unbooked: int = 0) -> int:
-        """Bytes of other requests and answers. With some, the rest of ``unbooked`` beyond the base may be theirs, too."""
+        """Bytes of other requests and answers. With some, all of ``unbooked`` beyond the least base may be theirs."""
         counted = max(0, self._passing_in(readings) - (mine := own.get().held))
         return max(counted, unbooked - self._least_base - mine) if counted else 0
 
