@@ -58,16 +58,13 @@ def turn(
 ) -> Turn:
     """Decide on ``claim`` between the claims ``ahead`` and ``behind``. ``residents``: all engines, its own included.
 
-    A request that takes no memory of its own always fits. An upload of one client may overdraw the budget; a hot engine
-    still answers others.
+    A request that takes no memory of its own always fits: an upload may overdraw the budget beside a hot engine.
 
     0. Nobody waits ahead, and it fits: admit.
     1. Its engine stands in the way of a request ahead: yield, after the hot time.
-    2. It does not fit beside the requests ahead: wait for them, or refuse what never fits. Where it waits for files and
-       unread answers alone, its engine makes way for the requests behind.
+    2. It does not fit beside them: refuse what never fits, or wait. Where no engine could help, yield to those behind.
     3. It fits with nothing moved, now and after the requests ahead: admit.
-    4. Engines in its way are free to move: step.
-    5. Engines in its way are at work: wait.
+    4. Engines in its way are free to move: step. 5. They are at work: wait.
     """
     need = claim.need
     idle = tuple(one.id for one in _idle(residents, need))
@@ -78,23 +75,18 @@ def turn(
         return Turn(Decision(Verdict.ADMIT, now.free))
     assumed, leaving = after(ahead, residents, rules)
     own = next(one for one in residents if one.id == need.id)
-    may_yield = own.rung is not Rung.HOT or rules.now >= own.hot_until
     # 1.
     if leaving.get(need.id, own.rung) < own.rung:
-        if may_yield:
-            return Turn(_yielded(now, own, leaving))
-        verdict = Verdict.ADMIT if fits else Verdict.WAIT
-        return Turn(Decision(verdict, now.free), until=own.hot_until)
+        stays = Decision(Verdict.ADMIT if fits else Verdict.WAIT, now.free)
+        return Turn(_yielded(now, own, leaving, rules) or stays, until=own.hot_until)
     raised = _raised(claim, residents, assumed)
     if not raised.need.amount.total:
         return Turn(Decision(Verdict.ADMIT, now.free))
     # 2.
-    found = _way(raised, assumed, rules)
-    if found is None:
+    if (found := _way(raised, assumed, rules)) is None:
         decision = now.wait_or_refuse()
-        if behind and may_yield and decision.verdict is Verdict.WAIT and _way(claim, residents, rules) is None:
-            _, leaving = after([*ahead, *behind], residents, rules)
-            decision = _yielded(now, own, leaving) if own.id in leaving else decision
+        if behind and decision.verdict is Verdict.WAIT and _way(claim, residents, rules) is None:
+            decision = _yielded(now, own, after([*ahead, *behind], residents, rules)[1], rules) or decision
         return Turn(decision)
     # 3.
     if found.verdict is Verdict.ADMIT:
@@ -103,7 +95,10 @@ def turn(
     return _stepping(found, residents, rules)
 
 
-def _yielded(now: Case, own: Occupancy, leaving: Mapping[str, Rung]) -> Decision:
+def _yielded(now: Case, own: Occupancy, leaving: Mapping[str, Rung], rules: Rules) -> Decision | None:
+    """The engine of a request makes way; None where nobody needs that, or within its hot time."""
+    if own.id not in leaving or (own.rung is Rung.HOT and rules.now < own.hot_until):
+        return None
     return Decision(Verdict.YIELD, now.free, steps=(Step(own.id, leaving[own.id]),))
 
 
