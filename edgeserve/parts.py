@@ -104,7 +104,9 @@ class Makers:
     def _responses(self) -> Any:
         from edgeserve.api.responses.store import ResponseStore
 
-        return ResponseStore()
+        store = ResponseStore()
+        self._pool.governor.accounts.stored = lambda: store.bytes
+        return store
 
     def _pulls(self) -> Any:
         from edgeserve.models.pulls import Pulls

@@ -75,8 +75,7 @@ class Body:
 
     def parse(self, size: int) -> None:
         """Count bytes that the body's values take beside its text, as far as a body may be large. Raises Busy."""
-        self.parsed = max(0, min(size, self._bodies.limit - self.size) - FREE_VALUES)
-        self._bodies.make_room(self)
+        self._bodies.parse(self, max(0, min(size, self._bodies.limit - self.size) - FREE_VALUES))
 
     async def next(self, receive: Receive) -> Message:
         """The next message, counted. Raises TooLarge, Busy and RequestTimeout."""
@@ -136,22 +135,22 @@ class Bodies:
         self.limit, self.patience, self.clock = limit, patience, clock
         self._traffic = traffic or Traffic()
         self.small = min(SMALL, int(limit * SMALL_SHARE))
-        self._open: set[Body] = set()
+        self._open: dict[Body, None] = {}  # in order: of equal rates the oldest body is the slowest
 
     def open(self, client: Client = NOBODY) -> Body:
         """A new body of a client."""
         body = Body(self, client.groups)
-        self._open.add(body)
+        self._open[body] = None
         return body
 
     def close(self, body: Body) -> None:
         if body in self._open:
-            self._open.remove(body)
-            self._traffic.go(body.size)
+            del self._open[body]
+            self._traffic.go(body.size + body.parsed)
 
     def held(self, body: Body) -> int:
-        """Bytes of a body that are in memory: none once its request has ended."""
-        return body.size if body in self._open else 0
+        """Bytes of a body and of its values that are in memory: none once its request has ended."""
+        return body.size + body.parsed if body in self._open else 0
 
     def free(self, body: Body, size: int) -> None:
         """Count bytes of a body no more."""
@@ -164,6 +163,14 @@ class Bodies:
         self._traffic.come(size if body in self._open else 0)
         if body.size > self.limit:
             raise self.too_large(body.size)
+        self.make_room(body)
+
+    def parse(self, body: Body, size: int) -> None:
+        """Count the bytes of a body's values. Raises Busy as ``make_room`` does."""
+        if body in self._open:
+            self._traffic.come(size)
+            self._traffic.go(body.parsed)
+        body.parsed = size
         self.make_room(body)
 
     def make_room(self, body: Body) -> None:

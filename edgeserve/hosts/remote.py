@@ -259,11 +259,11 @@ class RemoteEngine:
         link = self._link
         if link is None:
             raise EngineFailure(f"{self.spec.name} is cold")
-        number = None
-        if isinstance(prepared, Prepared) and prepared.link is link:
-            prepared.run, number = True, prepared.number
+        found = prepared if isinstance(prepared, Prepared) and prepared.link is link else None
         with sendable(request) as crossing:
-            inbox = link.begin(crossing, number, logs.request_id.get())
+            inbox = link.begin(crossing, found.number if found else None, logs.request_id.get())
+            if found:
+                found.run = True  # from here on: the worker must forget what it was never told to run
             try:
                 while not cancel.is_set():
                     yield link.next(inbox)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Set
@@ -62,8 +63,8 @@ class Accounts:
         self.history = History()
         self.figures = Figures()
         self.timeline = Timeline(clock, wall)
-        self.undelivered = undelivered
-        self.helpers = helpers
+        self.undelivered, self.helpers = undelivered, helpers
+        self.stored: Callable[[], int] = lambda: 0  # bytes of stored responses; any thread
         self.traffic = Traffic()
         self.clock = clock
         self.wall = wall
@@ -76,7 +77,7 @@ class Accounts:
         """Answers that began or ended, and engines that moved."""
         self.closing = False
         self._wait = wait
-        self._base = 0
+        self._base, self._least_base = 0, sys.maxsize
         self._moving = 0
         self._changes = 0
         self._entries: dict[str, Entry] = {}
@@ -151,6 +152,7 @@ class Accounts:
             if self.no_reservations():
                 passing = self.passing - self.helpers() + readings.process.helpers
                 self._base = max(0, overhead(self.occupancies(), readings) - passing)
+                self._least_base = min(self._least_base, self._base)
 
     def occupancies(self, busy: Set[str] = frozenset(), spent: Set[tuple[str, str]] = frozenset()) -> list[Occupancy]:
         """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up.
@@ -173,9 +175,10 @@ class Accounts:
         """As ``passing``, with the decoders that have ended since this reading."""
         return self.passing + max(0, readings.process.helpers - self.helpers())
 
-    def passing_of_others(self, readings: Readings) -> int:
-        """Bytes of requests and answers that may go before the current request ends."""
-        return max(0, self._passing_in(readings) - own.get().held)
+    def passing_of_others(self, readings: Readings, unbooked: int = 0) -> int:
+        """Bytes of other requests and answers. With some, all of ``unbooked`` beyond the least base may be theirs."""
+        counted = max(0, self._passing_in(readings) - (mine := own.get().held))
+        return max(counted, unbooked - self._least_base - mine) if counted else 0
 
     def booked(self) -> Amount:
         """Memory that all engines hold: the sum over their rungs and over the running requests."""
@@ -208,19 +211,18 @@ class Accounts:
         busy: Set[str] = frozenset(),
         spent: Set[tuple[str, str]] = frozenset(),
     ) -> Turn:
-        """The decision on one more request of an engine, behind all tickets ahead of its own; behind all without one.
+        """The decision on one more request of an engine, in the place of its ticket; behind all tickets without one.
 
         The caller holds the lock.
         """
         residents = self.occupancies(busy, spent)
         unbooked = max(self.base(), overhead(residents, readings))
-        rules = Rules(limit, self.policy, unbooked, self.clock(), self.passing_of_others(readings))
-        ahead = [
-            Claim(need_of(self._entries[one.id]), one.way)
-            for one in self.tickets.ahead(ticket)
-            if one.id in self._entries and one.id != entry.resident.id
-        ]
-        return turn(Claim(need_of(entry), ticket.way if ticket else frozenset()), ahead, residents, rules)
+        rules = Rules(limit, self.policy, unbooked, self.clock(), self.passing_of_others(readings, unbooked))
+        others = [one for one in self.tickets if one.id in self._entries and one.id != entry.resident.id]
+        line = [Claim(need_of(self._entries[one.id]), one.way) for one in others]
+        ahead = len([one for one in others if ticket is None or one.place < ticket.place])
+        own = Claim(need_of(entry), ticket.way if ticket else frozenset())
+        return turn(own, line[:ahead], residents, rules, line[ahead:])
 
     def life(self) -> tuple[int, ...]:
         """Figures that change whenever an engine moves, or an answer begins, takes a step or ends."""

@@ -147,7 +147,7 @@ class Relief:
     def _is_passing(self, now: Judgement, ended: int = 0) -> bool:
         """Whether memory is CRITICAL for what is no reason to stop this answer:
 
-        - files, their decoders, and unread answers, which are bounded, and may be others'
+        - files, their decoders, unread answers and stored ones, which are bounded, and may be others'
         - conversations that engines at work keep for later, which are bounded, too
         - what hot engines take beyond their measure, up to its noise: a plan may fill the budget up to CRITICAL
 
@@ -157,7 +157,8 @@ class Relief:
         accounts = self._accounts
         with accounts.changed:
             noise = int(NOISE_SHARE * accounts.booked().private)
-        spare = accounts.passing - ended + noise + sum(cached(entry.resident).private for entry in accounts)
+        kept = accounts.stored() + sum(cached(entry.resident).private for entry in accounts)
+        spare = accounts.passing - ended + noise + kept
         left_out = min(spare, max(0, now.readings.total - now.budget.usable) // 2)
         percent = used_percent(now.readings, now.budget, left_out + ended)
         return level_of(percent, now.readings, self._accounts.policy) is not Level.CRITICAL

@@ -7,7 +7,7 @@ them need not wait for them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from edgeserve.dataclass import dataclass
 from edgeserve.engine import Rung
@@ -53,18 +53,18 @@ class Turn:
     until: float | None = None
 
 
-def turn(claim: Claim, ahead: Sequence[Claim], residents: Sequence[Occupancy], rules: Rules) -> Turn:
-    """Decide on ``claim`` behind the claims ``ahead``. ``residents`` are all engines, its own included.
+def turn(
+    claim: Claim, ahead: Sequence[Claim], residents: Sequence[Occupancy], rules: Rules, behind: Sequence[Claim] = ()
+) -> Turn:
+    """Decide on ``claim`` between the claims ``ahead`` and ``behind``. ``residents``: all engines, its own included.
 
-    A request that takes no memory of its own always fits. An upload of one client may overdraw the budget; a hot engine
-    still answers others.
+    A request that takes no memory of its own always fits: an upload may overdraw the budget beside a hot engine.
 
     0. Nobody waits ahead, and it fits: admit.
     1. Its engine stands in the way of a request ahead: yield, after the hot time.
-    2. It does not fit beside the requests ahead: wait for them, or refuse what never fits.
+    2. It does not fit beside them: refuse what never fits, or wait. Where no engine could help, yield to those behind.
     3. It fits with nothing moved, now and after the requests ahead: admit.
-    4. Engines in its way are free to move: step.
-    5. Engines in its way are at work: wait.
+    4. Engines in its way are free to move: step. 5. They are at work: wait.
     """
     need = claim.need
     idle = tuple(one.id for one in _idle(residents, need))
@@ -77,22 +77,29 @@ def turn(claim: Claim, ahead: Sequence[Claim], residents: Sequence[Occupancy], r
     own = next(one for one in residents if one.id == need.id)
     # 1.
     if leaving.get(need.id, own.rung) < own.rung:
-        if own.rung is not Rung.HOT or rules.now >= own.hot_until:
-            return Turn(Decision(Verdict.YIELD, now.free, steps=(Step(own.id, leaving[own.id]),)))
-        verdict = Verdict.ADMIT if fits else Verdict.WAIT
-        return Turn(Decision(verdict, now.free), until=own.hot_until)
+        stays = Decision(Verdict.ADMIT if fits else Verdict.WAIT, now.free)
+        return Turn(_yielded(now, own, leaving, rules) or stays, until=own.hot_until)
     raised = _raised(claim, residents, assumed)
     if not raised.need.amount.total:
         return Turn(Decision(Verdict.ADMIT, now.free))
     # 2.
-    found = _way(raised, assumed, rules)
-    if found is None:
-        return Turn(now.wait_or_refuse())
+    if (found := _way(raised, assumed, rules)) is None:
+        decision = now.wait_or_refuse()
+        if behind and decision.verdict is Verdict.WAIT and _way(claim, residents, rules) is None:
+            decision = _yielded(now, own, after([*ahead, *behind], residents, rules)[1], rules) or decision
+        return Turn(decision)
     # 3.
     if found.verdict is Verdict.ADMIT:
         return Turn(dataclasses.replace(found, verdict=Verdict.ADMIT if fits else Verdict.WAIT))
     # 4. and 5.
     return _stepping(found, residents, rules)
+
+
+def _yielded(now: Case, own: Occupancy, leaving: Mapping[str, Rung], rules: Rules) -> Decision | None:
+    """The engine of a request makes way; None where nobody needs that, or within its hot time."""
+    if own.id not in leaving or (own.rung is Rung.HOT and rules.now < own.hot_until):
+        return None
+    return Decision(Verdict.YIELD, now.free, steps=(Step(own.id, leaving[own.id]),))
 
 
 def after(

@@ -127,15 +127,12 @@ class ResponseStore:
         self._clock = clock
         self._groups: dict[tuple[str, ...], _Group] = {}
         self._lock = threading.Lock()
+        self.bytes = 0
+        """Bytes of all responses. Any thread reads them without waiting for the lock."""
 
     def __len__(self) -> int:
         with self._lock:
             return sum(len(one.responses) for one in self._groups.values())
-
-    @property
-    def bytes(self) -> int:
-        with self._lock:
-            return self._held()
 
     def fits(self, items: Sequence[StoredItem], body: int = 0) -> bool:
         """Whether a response of these items and so many further bytes is small enough to be kept at all."""
@@ -158,6 +155,7 @@ class ResponseStore:
                 victim = self._stale(owner.group) or self._greedier(group) or group
                 victim.remove(victim.oldest())
             self._groups = {name: one for name, one in self._groups.items() if one.responses}
+            self.bytes = self._held()
             return place in group.responses
 
     def find(self, response: str, owner: Owner) -> StoredResponse | None:
@@ -187,6 +185,7 @@ class ResponseStore:
             group.remove(place)
             if not group.responses:
                 del self._groups[owner.group]
+            self.bytes = self._held()
             return True
 
     def _held(self) -> int:

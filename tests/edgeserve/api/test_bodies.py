@@ -52,6 +52,33 @@ def test_the_bytes_of_bodies_count_until_each_is_closed(sizes: list[list[int]], 
     assert traffic.came == sum(map(sum, sizes))
 
 
+def test_the_values_of_bodies_count_with_them_until_each_is_closed() -> None:
+    """They come free again, so nobody else may be refused for them as for memory that the server keeps."""
+    traffic = Traffic()
+    bodies = Bodies(32 * MB, 20, traffic=traffic)
+    body = bodies.open()
+    body.hold(MB)
+    body.parse(FREE_VALUES + 9 * MB)
+    assert traffic.held == bodies.held(body) == 10 * MB
+    body.parse(FREE_VALUES + 2 * MB)
+    assert traffic.held == 3 * MB
+    bodies.close(body)
+    body.parse(FREE_VALUES + 4 * MB)  # too late to count
+    assert (traffic.held, bodies.held(body)) == (0, 0)
+
+
+def test_of_bodies_that_came_as_fast_the_oldest_is_refused() -> None:
+    async def run() -> None:
+        bodies = Bodies(MB, 20, clock=lambda: 0.0)
+        first, *others = [bodies.open() for _ in range(SHARE * 2)]
+        for one in (first, *others):
+            await one.next(part(MB // 2))
+        await bodies.open().next(part(MB // 2))
+        assert [one.cut for one in (first, *others)] == [True, False, False, False]
+
+    asyncio.run(run())
+
+
 def test_small_bodies_are_admitted_whatever_the_large_ones_take() -> None:
     async def run() -> None:
         bodies = Bodies(32 * MB, 20)

@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import cast
+from unittest.mock import Mock
 
 import pytest
 from support.contract import ask
@@ -83,6 +84,20 @@ class TestProcessHost(HostContract):
             host.climb(Rung.HOT)
             events = [one for one in host.remote.run(ask("one"), threading.Event(), prepared) if one is not None]
         assert events[0] == TokenEvent("one")
+
+    def test_a_prepared_request_that_cannot_be_sent_is_forgotten(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        host = cast(ProcessHost, self.host(PREPARING))
+        forgotten: list[int] = []
+        with host.hold():
+            host.climb(Rung.HOT)
+            prepared = host.remote.prepare(ask("one"))
+            number = prepared.number
+            monkeypatch.setattr(link.Link, "begin", Mock(side_effect=MemoryError))
+            monkeypatch.setattr(link.Link, "forget", lambda _, number: forgotten.append(number))
+            with pytest.raises(MemoryError):
+                next(host.remote.run(ask("one"), threading.Event(), prepared))
+            del prepared
+        assert forgotten == [number]
 
     @every
     def test_a_worker_that_aborts_ends_its_answers(self, kind: str) -> None:

@@ -51,6 +51,48 @@ def test_a_request_waits_until_decoders_of_others_have_ended() -> None:
     assert world.heat("asr").rung is Rung.HOT
 
 
+def test_a_request_waits_until_the_heap_shrinks_that_requests_of_others_have_grown() -> None:
+    """Values of their JSON, and free pages, were taken for what the server needs for good: others were refused 507."""
+    world = World(300, FakeResident("llm", 0, 190))
+    world.probe.base = 20 * MB
+    world.heat("llm")
+    world.governor.step_down(world.residents["llm"], Rung.COLD, "idle")
+    world.governor.accounts.traffic.came, world.probe.base = 10 * MB, 120 * MB
+
+    def shrink() -> None:
+        world.probe.base = 30 * MB
+
+    world.on_wait = shrink
+    assert world.heat("llm").rung is Rung.HOT
+
+
+@each("base", [0, 30])
+def test_what_others_requests_take_uncounted_is_no_reason_to_refuse(base: int) -> None:
+    """While they run, nobody knows whose the memory is: prompts being read, or JSON in pieces."""
+    world = World(300, FakeResident("llm", 0, 20, 5), FakeResident("asr", 0, 190))
+    world.probe.base = base * MB
+    world.heat("llm")
+    world.residents["llm"].leases = 1
+    with world.governor.reserve(world.residents["llm"]):
+        world.governor.accounts.traffic.came, world.probe.base = MB, 100 * MB
+
+        def end() -> None:
+            world.probe.base = base * MB
+
+        world.on_wait = end
+        assert world.heat("asr").rung is Rung.HOT
+
+
+def test_a_heap_that_stays_large_without_other_requests_is_no_reason_to_wait() -> None:
+    world = World(300, FakeResident("llm", 0, 190))
+    world.heat("llm")
+    world.governor.step_down(world.residents["llm"], Rung.COLD, "idle")
+    world.probe.base = 120 * MB
+    with pytest.raises(DoesNotFit):
+        world.heat("llm")
+    assert world.waits == []
+
+
 @pytest.fixture
 def owning() -> Iterator[Callable[[int], None]]:
     """Sets the bytes of the current request's own body."""

@@ -105,6 +105,17 @@ def test_no_answer_is_stopped_for_what_other_clients_send(own: int, bodies: int,
         world.governor.check()
 
 
+def test_no_answer_is_stopped_for_responses_that_are_stored() -> None:
+    """They stay for hours: each answer of an engine that left little room was stopped, hours later."""
+    world = World(1250, FakeResident("llm", 0, 890), policy=dataclasses.replace(POLICY, max_percent=0.8))
+    world.heat("llm").leases = 1
+    world.probe.base = 100 * MB
+    with pytest.raises(MemoryPressure):
+        world.governor.check()
+    world.governor.accounts.stored = lambda: 50 * MB
+    world.governor.check()
+
+
 def beside_decoders(idle: int, base: int) -> tuple[World, FakeResident]:
     """An answer at work beside an idle engine of ``idle`` MB, and 600 MB of decoders among ``base`` MB."""
     llm, asr = FakeResident("llm", 0, 10), FakeResident("asr", 0, idle)

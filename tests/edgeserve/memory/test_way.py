@@ -125,6 +125,22 @@ def test_an_engine_that_waits_is_moved_by_its_own_thread() -> None:
     assert found.way == (Step("a", Rung.WARM),)
 
 
+def test_an_engine_that_waits_for_files_and_unread_answers_makes_way_for_those_behind() -> None:
+    """Else a client whose files take the room keeps all others out by a request that waits for the end of these."""
+    rules = dataclasses.replace(RULES, unbooked=600, passing=600)
+    waits = hot("a", 100, leases=1, waits=True)
+    own, behind = claim("a", 400), claim("b", 350)
+    assert turn(own, (), (waits, cold("b")), rules).decision.verdict is Verdict.WAIT
+    assert turn(behind, (own,), (waits, cold("b", waits=True)), rules).decision.verdict is Verdict.WAIT
+    found = turn(own, (), (waits, cold("b", waits=True)), rules, (behind,))
+    assert (found.decision.verdict, found.decision.steps) == (Verdict.YIELD, (Step("a", Rung.WARM),))
+    left = (cold("a", waits=True), cold("b", waits=True))
+    assert turn(claim("a", 500), (), left, rules, (behind,)).decision.verdict is Verdict.WAIT
+    assert turn(behind, (claim("a", 500),), left, rules).decision.verdict is Verdict.ADMIT
+    kept = dataclasses.replace(waits, hot_until=NOW + 1)
+    assert turn(own, (), (kept, cold("b")), rules, (behind,)).decision.verdict is Verdict.WAIT, "within its hot time"
+
+
 def test_pinned_engines_never_make_way() -> None:
     assert ask(claim("b", 500), busy("a", 600, pinned=True), cold("b")).decision.verdict is Verdict.REFUSE
     found = ask(claim("c", 500), busy("a", 300, pinned=True), busy("b", 300), cold("c"))
