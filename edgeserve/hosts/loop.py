@@ -76,7 +76,8 @@ class SerialLoop:
     """For an engine that computes one answer at a time, while its events are asked for.
 
     Between two events other answers have their turn: those of a ``Parallel`` engine, and the next one in the place of a
-    paused answer.
+    paused answer. Speech shares the time equally, since a step of it may take seconds. All else goes round: the encoder
+    of a short recording would count as much as all its other steps.
     """
 
     crowded = starved = False
@@ -102,7 +103,8 @@ class SerialLoop:
         self.runs.add(admitted, self._answer(admitted.work))
 
     def turn(self) -> list[Ended]:
-        ended, _ = self.runs.advance()
+        speaks = self._engine.spec.job == "tts"
+        ended = self.runs.advance_one() if speaks else self.runs.advance()[0]
         self.failed |= any(one.error is not None and _of_the_engine(one.error) for one in ended)
         return ended
 

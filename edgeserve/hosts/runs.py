@@ -32,10 +32,17 @@ Answer = Generator[Event | None, None, None]
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One answer under way. ``paused``: the time at which its reader ran out of room; None while it has room."""
+    """One answer under way.
+
+    - ``paused``: the time at which its reader ran out of room; None while it has room
+    - ``spent``: seconds of the engine that the answer had, from those of the others when it began or paused
+    - ``step``: seconds of its latest step, before its first one those of the longest of others
+    """
 
     admitted: Admitted
     answer: Answer
+    spent: float
+    step: float = 0.0
     events: int = 0
     paused: float | None = None
 
@@ -67,6 +74,9 @@ class Runs:
         self._check = check
         self._clock = clock
         self._runs: list[Run] = []
+        self._turn: Run | None = None
+        self._longest = self._spent = 0.0
+        """The longest of the latest steps, and ``spent`` of the answer whose turn it is, before that turn."""
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -75,7 +85,7 @@ class Runs:
         return iter(tuple(self._runs))
 
     def add(self, admitted: Admitted, answer: Answer) -> None:
-        self._runs.append(Run(admitted, answer))
+        self._runs.append(Run(admitted, answer, self._spent, self._longest))
 
     def advance(self) -> tuple[list[Ended], bool]:
         """Let every answer continue as far as it can. The failure of one answer ends that answer alone.
@@ -87,16 +97,47 @@ class Runs:
         for run in self:
             if not run.events:
                 wakes.flush()  # a new answer may take its place for some milliseconds
-            if run.paused is not None and run.work.cancel.is_set():
-                ended.append(self._end(run))
-            elif run.paused is None or run.work.room():
-                try:
-                    stepping |= run.work.context.run(self._emit, run)
-                except StopIteration:
-                    ended.append(self._end(run))
-                except Exception as error:
-                    ended.append(self._end(run, error))
+            if not run.blocked:
+                end, steps = self._continue(run)
+                ended += end
+                stepping |= steps
         return ended, stepping
+
+    def advance_one(self) -> list[Ended]:
+        """Let the answer that has had the least time continue; returns it if it has ended.
+
+        Its turn lasts as long as the longest step of the others, so a short answer ends within its first turn. A
+        cancelled answer comes first. The order is that of start-time fair queueing (Goyal, Vin, Cheng 1996).
+        """
+        able = [run for run in self if not run.blocked]
+        if not able:
+            return []
+        for run in able:
+            run.spent = max(run.spent, self._spent)  # a pause saves up no time
+        run = self._turn or able[0]
+        longest = max((one.step for one in able if one is not run), default=0.0)
+        if run not in able or not 0 < run.spent - self._spent <= longest - run.step:
+            run = min(able, key=lambda one: (not one.work.cancel.is_set(), one.spent))
+            self._turn, self._spent = run, run.spent
+        self._longest = max(one.step for one in able)
+        self._runs.remove(run)
+        self._runs.append(run)  # of equals, another one is next
+        began = self._clock()
+        ended, _ = self._continue(run)
+        run.step = self._clock() - began
+        run.spent += run.step
+        return ended
+
+    def _continue(self, run: Run) -> tuple[list[Ended], bool]:
+        """As ``advance``, for one answer."""
+        if run.paused is not None and run.work.cancel.is_set():
+            return [self._end(run)], False
+        try:
+            return [], run.work.context.run(self._emit, run)
+        except StopIteration:
+            return [self._end(run)], False
+        except Exception as error:
+            return [self._end(run, error)], False
 
     def end_all(self, error: Exception) -> list[Ended]:
         """End every answer with ``error``."""
@@ -160,6 +201,7 @@ class Runs:
 
     def _end(self, run: Run, error: Exception | None = None) -> Ended:
         self._runs.remove(run)
+        self._turn = None if run is self._turn else self._turn  # an answer that has ended keeps no memory
         try:
             run.answer.close()
         except Exception:

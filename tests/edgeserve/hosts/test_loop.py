@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.cases import each
 from support.contract import ask
 from support.gates import Clock, Mailbox, fake_spec
@@ -19,7 +23,7 @@ from edgeserve.hosts.loop import BatchLoop, Loop, SerialLoop
 from edgeserve.hosts.runs import MOST_BESIDE, Runs
 from edgeserve.messages import AudioEvent, EmbedRequest, Pcm, SpeakRequest, TokenEvent, TranscribeRequest
 from edgeserve.residency.rounds import Place
-from edgeserve.residency.work import Admitted
+from edgeserve.residency.work import Admitted, Work
 
 
 def hot(engine: Any) -> Any:
@@ -28,8 +32,8 @@ def hot(engine: Any) -> Any:
     return engine
 
 
-def serial(engine: Any = None, **options: object) -> SerialLoop:
-    return SerialLoop(engine or hot(FakeChat(fake_spec(**options))), Runs(lambda: None, Clock()))
+def serial(engine: Any = None, clock: Callable[[], float] | None = None, **options: object) -> SerialLoop:
+    return SerialLoop(engine or hot(FakeChat(fake_spec(**options))), Runs(lambda: None, clock or Clock()))
 
 
 def batch(engine: Any = None, **options: object) -> BatchLoop:
@@ -231,7 +235,71 @@ def test_work_without_an_event_gives_others_their_turn() -> None:
     loop, boxes = serial(Mumbler(fake_spec("tts"))), (Mailbox(), Mailbox())
     for words, box in zip(("." * 1_000, "ab"), boxes, strict=True):
         loop.begin(Admitted(box.work(SpeakRequest(words)), 0.0))
-    ended = [one for _ in range(3) for one in loop.turn()]
+    ended = [one for _ in range(6) for one in loop.turn()]
     assert [(one.admitted.work.request, one.error) for one in ended] == [(SpeakRequest("ab"), None)]
     assert boxes[0].items.empty()  # the loop passes on events alone
     assert boxes[1].items.qsize() == 2
+
+
+class Slow(FakeTextToSpeech):
+    """Takes a second for each digit of a text: ``9``."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(fake_spec("tts"))
+        self._clock = clock
+
+    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent | None]:
+        for digit in request.text:
+            if cancel.is_set():
+                return
+            self._clock.now += int(digit)
+            yield AudioEvent(digit.encode(), 24_000)
+
+
+def saying(loop: Loop, *texts: str) -> list[Work]:
+    works = [Mailbox().work(SpeakRequest(text)) for text in texts]
+    for work in works:
+        loop.begin(Admitted(work, 0.0))
+    return works
+
+
+@each("longs", [1, 4])
+def test_a_short_answer_ends_within_the_time_of_one_step_of_long_ones(longs: int) -> None:
+    """Speech of "Hi." waited for three steps of each long one: two to begin and to speak, one to end."""
+    clock = Clock()
+    loop = serial(Slow(clock), clock)
+    saying(loop, *["9" * 50] * longs)
+    for _ in range(7):
+        loop.turn()
+    (short,) = saying(loop, "111")
+    began = clock.now
+    loop.turn()
+    for run in loop.runs:
+        if run.work is not short:
+            run.work.cancel.set()
+    saying(loop, *["9" * 50] * 3)  # newcomers, who have had no time at all
+    while short in [run.work for run in loop.runs]:
+        loop.turn()
+    assert clock.now - began <= 9 + 3
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=6), st.data())
+def test_answers_have_equal_time_up_to_a_step_each(steps: list[int], data: st.DataObject) -> None:
+    """An answer that pauses saves up no time."""
+    clock, paused, had = Clock(), set[Work](), Counter[Work]()
+    loop = serial(Slow(clock), clock)
+    works = saying(loop, *(str(step) * 60 for step in steps))
+    for work in works:
+        work.room = functools.partial(lambda work: work not in paused, work)
+    for _ in range(50):
+        before = {run.work: run.events for run in loop.runs}
+        for run in loop.runs:
+            had[run.work] += 0
+        loop.turn()
+        for run in loop.runs:
+            had[run.work] += (run.events - before[run.work]) * steps[works.index(run.work)]
+        able = [had[run.work] for run in loop.runs if run.work not in paused]
+        assert not able or max(able) - min(able) <= 18
+        if change := data.draw(st.sampled_from([None, None, None, *works])):
+            paused ^= {change}
+            had.clear()
