@@ -104,12 +104,12 @@ def _ogg_counts(data: bytes, start: int) -> Iterator[int]:
     """The tags of each comment, in all streams."""
     streams: dict[bytes, bytearray] = {}
     begins: dict[bytes, list[int]] = {}
-    wrong = 0
+    wrong = taken = 0
     for page, sizes in _pages(data, start):
+        wrong, taken = wrong + (sizes is None), taken + sum(sizes or b"")
+        if wrong > MAX_WRONG or taken > len(data):  # pages in pages, which could hold the file 230 times
+            yield MAX_TAGS + 1
         if sizes is None:
-            wrong += 1
-            if wrong > MAX_WRONG:
-                yield MAX_TAGS + 1
             continue
         serial, body = data[page + 14 : page + 18], page + OGG_HEAD + len(sizes)
         stream = streams.setdefault(serial, bytearray())

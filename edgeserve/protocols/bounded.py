@@ -24,6 +24,8 @@ WIDE_READ_BYTES = 64 << 10
 """Bytes of one read of a body of known length, which costs no parsing."""
 WRITE_BYTES = 64 << 10
 """Unsent bytes beyond which a writer waits, in the server's buffer and again in the system's."""
+UNREAD_READS = 128
+"""Such reads empty a connection of what waits in the system, 8 MB. A client that goes on sending would prolong them."""
 STALLED_SECONDS = 5.0
 """Seconds without reading after which a connection gives its place to a new one where places are short."""
 EARLY_FRAMES = "bytes came behind the handshake of a WebSocket: wait for the answer before you send (RFC 6455, 4.1)"
@@ -160,11 +162,12 @@ class Bounded(asyncio.BufferedProtocol):
         return bool(poll.poll(0))
 
     def drop_unread(self) -> None:
-        """Read what waits in the system without use."""
+        """Read what waits in the system without use, but not all that a client sends meanwhile."""
         link = self.transport.get_extra_info("socket")
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(link.fileno())) as same:
-            while same.recv(WIDE_READ_BYTES, socket.MSG_DONTWAIT):
-                pass
+            for _ in range(UNREAD_READS):
+                if not same.recv(WIDE_READ_BYTES, socket.MSG_DONTWAIT):
+                    return
 
     def check_reader(self, now: float) -> None:
         """Cut the connection of a client that takes nothing. Its request ends as if the client had gone."""

@@ -27,8 +27,8 @@ MAX_WAYS = 300
 """
 FLAT = 4
 """Ways of a flat text that cost as much as one way through the levels."""
-KNOWN = 16
-"""The same for the text of a format. A token costs 10 ms at worst there, and 50 ms in a client's pattern."""
+KNOWN = 64
+"""The same for the text of a format. A token costs 6 ms at worst there, and 50 ms in a client's pattern."""
 MAX_ALIKE = 24
 """Members of two objects to compare before the objects count as alike."""
 SCALAR = {"string", "number", "integer", "boolean", "null"}

@@ -57,7 +57,7 @@ class Batch:
         self.saved = saved
         self._drafting = Drafting(context, self._slots, self.drafts, draft_model)
         self.swapper = Swapper(context, self._slots, saved)
-        self._spoilt = Spoilt(context, self._slots, self.swapper)
+        self.spoilt = Spoilt(context, self._slots, self.swapper)
         self.seats = Seats(context, self._slots, slots, saved, self.swapper)
         self._turns = AdapterTurns()
         self._uses = self._calls = self._read = 0
@@ -166,7 +166,7 @@ class Batch:
             raise
         self._starved = not (shares or jobs or self.seats.next_jobs()) and self.seats.starved()
         self._advance(shares)
-        self._spoilt.look(shares)
+        self.spoilt.look(shares)
 
     def _do_jobs(self, jobs: Sequence[Slot]) -> bool:
         """Run the jobs of this step, none in the answers' own time. True as soon as one has left logits."""
@@ -209,7 +209,7 @@ class Batch:
         """Decode in one call. False when the context has no room."""
         self.context.use(shares[0].slot.adapters)
         began = self.drafts.clock()
-        if not self.context.decode(self._spoilt.items(shares)):
+        if not self.context.decode(self.spoilt.items(shares)):
             return False
         self.context.wait()
         seconds = self.drafts.clock() - began

@@ -51,7 +51,10 @@ def _decode(batch: Batch, slot: Slot, chunk: Chunk, projector: Projector, left: 
     ``left``: cells of this chunk and of those behind it, which have room before the picture is decoded.
     """
     batch.seats.make_room(slot, left)
-    last = left == chunk.size
-    slot.position = projector.decode(batch.context, chunk, slot.sequence, slot.position, last=last)
+    last, spoilt = left == chunk.size, batch.spoilt
+    position = projector.decode(batch.context, chunk, slot.sequence, slot.position, logits=last or spoilt.looks)
+    if spoilt.ended(slot, lambda: batch.context.spoilt(LAST)):
+        return
+    slot.position = position
     slot.cells += chunk.size
     slot.output = LAST if last else None

@@ -125,16 +125,16 @@ class Projector:
             raise UnsupportedMedia(text, param=image.param)
         return found
 
-    def decode(self, context: Context, chunk: Chunk, sequence: int, position: int, *, last: bool) -> int:
+    def decode(self, context: Context, chunk: Chunk, sequence: int, position: int, *, logits: bool) -> int:
         """Encode a picture and decode its embeddings from ``position`` on; returns the next position.
 
-        ``last``: the picture ends the prompt. The logits after it are then the last call's only output. Raises Busy for
-        lack of room, and EngineFailure; other sequences are unchanged.
+        ``logits``: those after the picture are then the last call's only output. Raises Busy for lack of room, and
+        EngineFailure; other sequences are unchanged.
         """
         library, handle, size = mtmd(), self._handle, chunk.size
         if code := library.mtmd_encode_chunk(handle, chunk.handle):
             raise EngineFailure(f"{self._path}: llama.cpp ended encoding an image with code {code}{error_details()}")
-        if last:
+        if logits:
             code = decode_at_end(handle, context, chunk.handle, size, sequence, position)
         else:
             embeddings, after = library.mtmd_get_output_embd(handle), ctypes.c_int32()

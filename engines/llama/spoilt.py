@@ -6,7 +6,7 @@ would spoil the answers of all clients from then on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from edgeserve.engines.llama.context import Context, Item
 from edgeserve.engines.llama.slot import Share, Slot
@@ -21,13 +21,13 @@ class Spoilt:
         self._context, self._slots, self._swapper = context, slots, swapper
 
     @property
-    def _looks(self) -> bool:
+    def looks(self) -> bool:
         """Whether a slot has adapters."""
         return any(slot.adapters for slot in self._slots)
 
     def items(self, shares: Iterable[Share]) -> Iterator[Item]:
         """The tokens of a call. Where ``look`` looks, the last one of each slot has logits."""
-        looks = self._looks
+        looks = self.looks
         for share in shares:
             slot, last = share.slot, len(share.tokens if looks else share.slot.pending) - 1
             for offset, token in enumerate((*share.tokens, *share.draft)):
@@ -35,16 +35,25 @@ class Spoilt:
 
     def look(self, shares: Iterable[Share]) -> None:
         """End the answers that the latest call spoilt. All others go on. Must come before the next call."""
-        if not self._looks:
+        if not self.looks:
             return
         last, found = -1, []
         for share in shares:
-            last += len(share.tokens)
+            last += len(share.tokens) + len(share.draft)  # a refused draft leaves its cells to others
             if self._context.spoilt(last):
                 found.append(share.slot)
-            last += len(share.draft)
         if found:
             self._end(found)
+
+    def ended(self, slot: Slot, is_spoilt: Callable[[], bool]) -> bool:
+        """End what the job under way of a slot spoilt, as ``look`` does. True where the slot holds none of it now.
+
+        A cancel may come behind any job, and would leave the cells to others.
+        """
+        if not self.looks or not is_spoilt():
+            return False
+        self._end([slot])
+        return True
 
     def _end(self, found: Sequence[Slot]) -> None:
         """End the answers with adapters that were found. Without one, the adapters of another answer spoilt them.

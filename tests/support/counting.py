@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from edgeserve.engines.llama.batch import Batch
@@ -29,6 +30,8 @@ class CountingContext:
         self.active: tuple[tuple[int, float], ...] = ()
         self.applied: list[tuple[tuple[int, float], ...]] = []
         self.fails = self.refuses = False
+        self.wiped = 0
+        self.model = SimpleNamespace(path="counted.gguf")
 
     def pause_threads(self) -> None:
         """It has no threads."""
@@ -53,6 +56,10 @@ class CountingContext:
 
     def spoilt(self, output: int) -> bool:
         return False
+
+    def wipe(self) -> None:
+        self.wiped += 1
+        self.held.clear()
 
     def wait(self) -> None:
         """A call is computed when ``decode`` returns."""

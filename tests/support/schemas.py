@@ -52,6 +52,12 @@ SHAPES: dict[str, Schema] = {
     "oneOf by const": {
         "oneOf": [thing(kind={"const": "dog"}, bark=WHOLE), thing(kind={"const": "cat"}, purr={"type": "boolean"})]
     },
+    "twenty objects told apart behind addresses": {
+        "anyOf": [
+            thing(link={"type": "string", "format": "uri"}, by=formats("email", "uri"), kind={"const": index})
+            for index in range(20)
+        ]
+    },
     "oneOf by names": {"oneOf": [thing(left=WHOLE), thing(right=text())]},
     "allOf": {
         "allOf": [

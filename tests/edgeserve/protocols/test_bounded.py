@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 import time
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,8 +18,10 @@ from support.server import Running, fake_pool, serving, until
 from edgeserve.protocols.bounded import (
     HANGUP,
     READ_BYTES,
+    UNREAD_READS,
     WIDE_READ_BYTES,
     WRITE_BYTES,
+    Bounded,
     CountedTransport,
     Writing,
 )
@@ -50,6 +53,23 @@ def test_a_burst_to_a_client_that_has_gone_is_no_line_of_the_log(caplog: pytest.
 
     asyncio.run(run())
     assert not caplog.text
+
+
+def test_a_client_that_goes_on_sending_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has filled its connection again whenever the server has read. All other clients would wait for its end."""
+    reads = []
+
+    class Filled(socket.socket):
+        def recv(self, *given: int) -> bytes:
+            reads.append(given)
+            return b"more" if len(reads) < 10 * UNREAD_READS else b""
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        monkeypatch.setattr(socket, "socket", Filled)
+        transport = SimpleNamespace(get_extra_info=lambda name: ours)
+        Bounded.drop_unread(cast(Any, SimpleNamespace(transport=transport)))
+    assert len(reads) == UNREAD_READS
 
 
 @pytest.mark.slow

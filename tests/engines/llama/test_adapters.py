@@ -218,6 +218,17 @@ def test_an_answer_that_anothers_adapter_spoilt_begins_anew(make: Make, monkeypa
     same(ours, theirs)
 
 
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_no_text_whose_adapter_makes_a_model_overflow_spoils_an_answer(make: Make, parallel: int) -> None:
+    """It left NaN in cells of the context, and all later answers were empty."""
+    engine, fresh = make(*WILD, parallel=parallel), make(parallel=1, prefix_cache_mb=0)
+    for text in (PROMPTS[1], tuple(range(1, 301))):
+        with pytest.raises(InvalidRequest, match="computes no numbers"):
+            events_together(engine, [EmbedRequest((text,), (("wild", 1.0),))])  # type: ignore[list-item]
+        for prompt in (PROMPTS[0][:20], PROMPTS[0]):
+            same(answers(engine, ask(prompt))[0], answers(fresh, ask(prompt))[0])
+
+
 def end(events: list[ChatEvent]) -> FinishEvent:
     last = events[-1]
     assert isinstance(last, FinishEvent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 
@@ -11,9 +12,11 @@ from support.cases import each
 from support.counting import batch_of, prompt
 from support.seeing import looks, seen
 
+from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.embed import embed
 from edgeserve.engines.llama.slot import Slot
+from edgeserve.errors import InvalidRequest
 
 TWO = [(20, -60), (-60, 20), (10, -30, 10, -30), (-80,), (80,)]
 
@@ -115,3 +118,25 @@ def test_a_prompt_that_is_cancelled_is_read_no_further() -> None:
     assert slot.cells == 20
     batch.give_back(slot)
     assert (slot.cells, batch.context.held) == (0, {})  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("adapters", [((0, 100.0),), ()])
+@pytest.mark.timeout(10)
+def test_a_picture_that_overflows_is_found_before_it_can_be_cancelled(
+    adapters: Active, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cells that nobody had looked at were left to the next answers. ``()``: another's adapters spoilt this prompt."""
+    batch, context = batch_of(size=300)
+    other = batch.take_empty(adapters=((0, 100.0),))
+    batch.push(other, *range(40))
+    slot = batch.take_empty(adapters=adapters)
+    monkeypatch.setattr(context, "spoilt", lambda output: context.held.get(slot.sequence) == [0] * 60)
+    reading = looks(batch, slot, (-60, 20))
+    with contextlib.suppress(InvalidRequest):
+        while next(reading, "read") is None:
+            batch.step()
+            if context.wiped:
+                monkeypatch.undo()
+    assert context.wiped == 1
+    assert (other.error is None, slot.error is None) == (bool(adapters), not adapters)
+    assert adapters or context.held[slot.sequence] == seen((-60, 20)), "it begins anew"
