@@ -57,7 +57,7 @@ class Batch:
         self.saved = saved
         self._drafting = Drafting(context, self._slots, self.drafts, draft_model)
         self.swapper = Swapper(context, self._slots, saved)
-        self._spoilt = Spoilt(context, self._slots, self.swapper)
+        self.spoilt = Spoilt(context, self._slots, self.swapper)
         self.seats = Seats(context, self._slots, slots, saved, self.swapper)
         self._turns = AdapterTurns()
         self._uses = self._calls = self._read = 0
@@ -166,7 +166,7 @@ class Batch:
             raise
         self._starved = not (shares or jobs or self.seats.next_jobs()) and self.seats.starved()
         self._advance(shares)
-        self._spoilt.look(shares)
+        self.spoilt.look(shares)
 
     def _do_jobs(self, jobs: Sequence[Slot]) -> bool:
         """Run the jobs of this step, none in the answers' own time. True as soon as one has left logits."""
@@ -209,7 +209,7 @@ class Batch:
         """Decode in one call. False when the context has no room."""
         self.context.use(shares[0].slot.adapters)
         began = self.drafts.clock()
-        if not self.context.decode(self._spoilt.items(shares)):
+        if not self.context.decode(self.spoilt.items(shares)):
             return False
         self.context.wait()
         seconds = self.drafts.clock() - began
@@ -229,7 +229,7 @@ class Batch:
         if self.pieces.owes(answers) or any(slot.stepped < self._read for slot in answers):
             waiting = answers
         adapters = self._turns.choose(waiting)
-        own = [slot for slot in waiting if slot.adapters == adapters]
+        own = self.spoilt.apart([slot for slot in waiting if slot.adapters == adapters])
         shares = self.pieces.divide(own, beside=bool(answers) or len(own) < len(waiting))
         written = all(len(share.slot.pending) <= SHORT for share in shares)
         if written and any(share.slot.guess is not None for share in shares):
@@ -288,7 +288,7 @@ class Batch:
         """Mark the slot as busy with a new answer."""
         self._uses += 1
         slot.busy, slot.full, slot.output, slot.used = True, False, None, self._uses
-        slot.ahead = False
+        slot.ahead = slot.alone = False
         slot.salt, slot.adapters, slot.stepped = salt, adapters, self._calls
         self.numbers.settle()
         return slot

@@ -7,6 +7,7 @@ needs no memory of its own, and the answers under way continue.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,8 @@ def _decode_piece(batch: Batch, slot: Slot, tokens: Sequence[int], mean: Mean) -
     rows = batch.context.embed(piece, slot.position, slot.sequence)
     if rows is None:
         raise batch.seats.no_room()
+    if slot.adapters and math.isnan(rows[-1][0]):
+        batch.spoilt.end(slot)
     mean.add(rows, anew=not slot.cells)
     slot.position = slot.cells = slot.position + len(piece)
 

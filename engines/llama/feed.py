@@ -52,6 +52,9 @@ def _decode(batch: Batch, slot: Slot, chunk: Chunk, projector: Projector, left: 
     """
     batch.seats.make_room(slot, left)
     last = left == chunk.size
-    slot.position = projector.decode(batch.context, chunk, slot.sequence, slot.position, last=last)
+    logits = last or bool(slot.adapters)
+    slot.position = projector.decode(batch.context, chunk, slot.sequence, slot.position, logits=logits)
     slot.cells += chunk.size
+    if slot.adapters and batch.context.spoilt(LAST):
+        batch.spoilt.end(slot)
     slot.output = LAST if last else None

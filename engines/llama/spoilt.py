@@ -7,11 +7,12 @@ would spoil the answers of all clients from then on.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NoReturn
 
 from edgeserve.engines.llama.context import Context, Item
 from edgeserve.engines.llama.slot import Share, Slot
 from edgeserve.engines.llama.swapper import Swapper
-from edgeserve.errors import Busy, EngineFailure, InvalidRequest
+from edgeserve.errors import Busy, EdgeserveError, EngineFailure, InvalidRequest
 
 
 class Spoilt:
@@ -33,34 +34,57 @@ class Spoilt:
             for offset, token in enumerate((*share.tokens, *share.draft)):
                 yield Item(token, slot.position + offset, slot.sequence, offset >= last)
 
+    def apart(self, slots: Sequence[Slot]) -> Sequence[Slot]:
+        """Those of the slots that may share the next call. ``slots``: with the same adapters.
+
+        An answer about a picture cannot begin anew, so that nobody else's adapters may spoil it within a call.
+        """
+        first = min(slots, key=lambda one: one.stepped, default=None)
+        if first is None or not first.adapters:
+            return slots
+        return [first] if first.alone or first.opaque else [one for one in slots if not (one.alone or one.opaque)]
+
     def look(self, shares: Iterable[Share]) -> None:
         """End the answers that the latest call spoilt. All others go on. Must come before the next call."""
         if not self._looks:
             return
         last, found = -1, []
         for share in shares:
-            last += len(share.tokens)
+            last += len(share.tokens) + len(share.draft)  # refused drafts leave their cells to others
             if self._context.spoilt(last):
                 found.append(share.slot)
-            last += len(share.draft)
+            elif share.slot.output is not None:
+                share.slot.alone = False
         if found:
             self._end(found)
 
-    def _end(self, found: Sequence[Slot]) -> None:
-        """End the answers with adapters that were found. Without one, the adapters of another answer spoilt them.
+    def end(self, slot: Slot) -> NoReturn:
+        """Raise InvalidRequest for a job of a slot with adapters that has just made NaN."""
+        self._end([slot])
+        raise self._error(slot)
 
-        Such an answer may be reading a picture, which makes no logits. Those that it spoilt begin anew.
+    def _end(self, found: Sequence[Slot]) -> None:
+        """End the answer with adapters that was found.
+
+        Of several, one has spoilt the others, so each reads its tokens again in calls of its own. Without adapters, an
+        answer is spoilt by those of another one, and begins anew.
         """
-        causes = [one for one in found if one.adapters] or [one for one in self._slots if one.busy and one.adapters]
+        own = [one for one in found if one.adapters]
+        causes = own if len(own) == 1 else [one for one in self._slots if one.busy and one.adapters and not own]
         self._wipe({*found, *causes})
         for slot in {*found, *causes}:
-            if causes and not slot.adapters:
+            if slot not in causes and (causes or own):
                 self._begin_anew(slot)
+                slot.alone = True
                 continue
             self._swapper.empty(slot)
-            text = "with these adapters and scales, the model computes no numbers any more; choose smaller scales"
-            broken = f"{self._context.model.path}: the model computes no numbers (NaN)"
-            slot.error = InvalidRequest(text, param="lora") if slot.adapters else EngineFailure(broken)
+            slot.error = self._error(slot)
+
+    def _error(self, slot: Slot) -> EdgeserveError:
+        if not slot.adapters:
+            return EngineFailure(f"{self._context.model.path}: the model computes no numbers (NaN)")
+        text = "with these adapters and scales, the model computes no numbers any more; choose smaller scales"
+        return InvalidRequest(text, param="lora")
 
     def _wipe(self, spoilt: Collection[Slot]) -> None:
         """Write zeros into all cells, and restore those of all slots but the spoilt ones."""

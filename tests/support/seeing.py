@@ -16,9 +16,9 @@ from edgeserve.engines.llama.slot import Slot
 class Seeing:
     """A projector that keeps the number of a picture's chunk in each cell."""
 
-    def decode(self, context: Any, chunk: Chunk, sequence: int, position: int, *, last: bool) -> int:
+    def decode(self, context: Any, chunk: Chunk, sequence: int, position: int, *, logits: bool) -> int:
         for at in range(chunk.size):
-            assert context.decode([Item(chunk.handle, position + at, sequence, last)])
+            assert context.decode([Item(chunk.handle, position + at, sequence, logits)])
         return position + chunk.size
 
 
