@@ -152,6 +152,7 @@ class Batch:
         """Decode pending tokens in one call of llama.cpp. Raises EngineFailure; all slots are empty then."""
         self._starved = False
         self.saved.fit()
+        self.swapper.end_unread(self.drafts.clock())
         self.seats.hold_back()
         jobs = self.seats.next_jobs()
         if self._do_jobs(jobs):

@@ -35,7 +35,7 @@ class Spoilt:
                 yield Item(token, slot.position + offset, slot.sequence, offset >= last)
 
     def apart(self, slots: Sequence[Slot]) -> Sequence[Slot]:
-        """Those of the slots that may share the next call. ``slots``: with the same adapters.
+        """Choose the slots that may share the next call. ``slots``: with the same adapters.
 
         An answer about a picture cannot begin anew, so that nobody else's adapters may spoil it within a call.
         """

@@ -9,12 +9,17 @@ from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache, SavedState
 from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.slot import Slot
 from edgeserve.engines.llama.state_index import State, next_victim
+from edgeserve.errors import SlowReader
 
 LONG = 128
 """Tokens to read of a prompt that is worth copies before it: idle cells make each of its tokens slower."""
 BESIDE = 2
 """So many tokens of idle conversations at most are copied for each token to read. A copy takes a thirtieth of the time
 that reading takes."""
+
+
+UNREAD = 1.0
+"""Seconds for which the cells of an answer about a picture wait for its reader, where others wait for room."""
 
 
 class Swapper:
@@ -172,6 +177,26 @@ class Swapper:
                 one.preempted = False
             self.preempt(max(paused, key=_cells))
         return bool(paused)
+
+    def end_unread(self, now: float) -> None:
+        """End the answers about pictures whose readers have paused for ``UNREAD``, where others wait for room.
+
+        They cannot start over, and short ones of others would go on beside them for ever. ``now`` in seconds.
+        """
+        waits = any(slot.preempted and not slot.held for slot in self._slots)
+        for slot in self._slots:
+            if not (slot.held and slot.opaque and slot.cells):
+                slot.paused = None
+            elif slot.paused is None:
+                slot.paused = now
+            elif waits and now - slot.paused >= UNREAD:
+                self.empty(slot)
+                slot.opaque, slot.error = (
+                    True,
+                    SlowReader("the answer waited for its reader while others needed its room"),
+                )
+                for one in self._slots:
+                    one.preempted = False
 
     def drop(self, slot: Slot) -> None:
         """Clear the slot of a text to embed or a prompt with pictures: it begins anew where it has room again.
