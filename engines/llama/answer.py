@@ -183,7 +183,7 @@ def _take(wording: Wording, picks: Picks, limit: int, room: int) -> tuple[list[C
 
 
 def _go_on(batch: Batch, slot: Slot, picks: Picks, taken: Sequence[int], drafter: Drafter) -> None:
-    """Give the coming step the tokens that are not decoded, and a guess. Raises the error of the picks, or of the slot."""
+    """Give the coming step the tokens that are not decoded, and a guess. Raises the error of picks or slot."""
     if (error := picks.error or slot.error) is not None:
         raise error
     drafter.note(taken[: len(picks.found)], picks.forced)

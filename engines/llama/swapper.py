@@ -191,10 +191,8 @@ class Swapper:
                 slot.paused = now
             elif waits and now - slot.paused >= UNREAD:
                 self.empty(slot)
-                slot.opaque, slot.error = (
-                    True,
-                    SlowReader("the answer waited for its reader while others needed its room"),
-                )
+                text = f"the answer waited {UNREAD:g} s for its reader while others waited for its room: read faster"
+                slot.opaque, slot.error = True, SlowReader(text)
                 for one in self._slots:
                     one.preempted = False
 
