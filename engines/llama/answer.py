@@ -183,9 +183,9 @@ def _take(wording: Wording, picks: Picks, limit: int, room: int) -> tuple[list[C
 
 
 def _go_on(batch: Batch, slot: Slot, picks: Picks, taken: Sequence[int], drafter: Drafter) -> None:
-    """Give the coming step the tokens that are not decoded, and a guess. Raises the error of the picks."""
-    if picks.error is not None:
-        raise picks.error
+    """Give the coming step the tokens that are not decoded, and a guess. Raises the error of picks or slot."""
+    if (error := picks.error or slot.error) is not None:
+        raise error
     drafter.note(taken[: len(picks.found)], picks.forced)
     batch.push(slot, *taken[len(picks.found) - 1 :], guess=drafter.guess(picks.likely))
 

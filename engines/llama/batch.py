@@ -152,6 +152,7 @@ class Batch:
         """Decode pending tokens in one call of llama.cpp. Raises EngineFailure; all slots are empty then."""
         self._starved = False
         self.saved.fit()
+        self.swapper.end_unread(self.drafts.clock())
         self.seats.hold_back()
         jobs = self.seats.next_jobs()
         if self._do_jobs(jobs):
@@ -229,7 +230,7 @@ class Batch:
         if self.pieces.owes(answers) or any(slot.stepped < self._read for slot in answers):
             waiting = answers
         adapters = self._turns.choose(waiting)
-        own = [slot for slot in waiting if slot.adapters == adapters]
+        own = self.spoilt.apart([slot for slot in waiting if slot.adapters == adapters])
         shares = self.pieces.divide(own, beside=bool(answers) or len(own) < len(waiting))
         written = all(len(share.slot.pending) <= SHORT for share in shares)
         if written and any(share.slot.guess is not None for share in shares):
@@ -288,7 +289,7 @@ class Batch:
         """Mark the slot as busy with a new answer."""
         self._uses += 1
         slot.busy, slot.full, slot.output, slot.used = True, False, None, self._uses
-        slot.ahead = False
+        slot.ahead = slot.alone = False
         slot.salt, slot.adapters, slot.stepped = salt, adapters, self._calls
         self.numbers.settle()
         return slot

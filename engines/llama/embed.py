@@ -59,7 +59,7 @@ def _decode_piece(batch: Batch, slot: Slot, tokens: Sequence[int], mean: Mean) -
     rows = batch.context.embed(piece, slot.position, slot.sequence)
     if rows is None:
         raise batch.seats.no_room()
-    if batch.spoilt.ended(slot, lambda: bool(math.isnan(rows.sum()))):
+    if batch.spoilt.ended(slot, lambda: math.isnan(rows.sum())):
         return
     mean.add(rows, anew=not slot.cells)
     slot.position = slot.cells = slot.position + len(piece)

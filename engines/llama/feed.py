@@ -51,9 +51,10 @@ def _decode(batch: Batch, slot: Slot, chunk: Chunk, projector: Projector, left: 
     ``left``: cells of this chunk and of those behind it, which have room before the picture is decoded.
     """
     batch.seats.make_room(slot, left)
-    last, spoilt = left == chunk.size, batch.spoilt
-    position = projector.decode(batch.context, chunk, slot.sequence, slot.position, logits=last or spoilt.looks)
-    if spoilt.ended(slot, lambda: batch.context.spoilt(LAST)):
+    last = left == chunk.size
+    logits = last or batch.spoilt.looks
+    position = projector.decode(batch.context, chunk, slot.sequence, slot.position, logits=logits)
+    if batch.spoilt.ended(slot, lambda: batch.context.spoilt(LAST)):
         return
     slot.position = position
     slot.cells += chunk.size

@@ -1,4 +1,4 @@
-"""Decodes the embeddings of a picture that ends a prompt, with logits for the answer's first token.
+"""Decodes the embeddings of a picture with logits: for an answer's first token, and to look for NaN.
 
 llama.cpp's own helper (mtmd_helper_decode_image_chunk) asks for no logits.
 """
@@ -13,7 +13,7 @@ from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.runtime import llama, mtmd
 
 
-def decode_at_end(projector: Any, context: Context, chunk: Any, size: int, sequence: int, position: int) -> int:
+def decode_with_logits(projector: Any, context: Context, chunk: Any, size: int, sequence: int, position: int) -> int:
     """Decode the ``size`` embeddings of the projector's last call; returns the code of llama_decode.
 
     After code 0, the logits after the picture are the last call's only output: index -1. ``projector`` and ``chunk``

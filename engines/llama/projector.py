@@ -12,7 +12,7 @@ from edgeserve.engine import ModelSpec
 from edgeserve.engines.llama.context import MOST_THREADS, NO_ROOM, Context
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.options import LlamaOptions
-from edgeserve.engines.llama.picture import decode_at_end
+from edgeserve.engines.llama.picture import decode_with_logits
 from edgeserve.engines.llama.pixels import bitmap, decoded
 from edgeserve.engines.llama.runtime import error_details, mtmd
 from edgeserve.errors import Busy, EngineFailure, UnsupportedMedia
@@ -128,14 +128,14 @@ class Projector:
     def decode(self, context: Context, chunk: Chunk, sequence: int, position: int, *, logits: bool) -> int:
         """Encode a picture and decode its embeddings from ``position`` on; returns the next position.
 
-        ``logits``: those after the picture are then the last call's only output. Raises Busy for lack of room, and
+        ``logits``: those after the picture are the last call's only output. Raises Busy for lack of room, and
         EngineFailure; other sequences are unchanged.
         """
         library, handle, size = mtmd(), self._handle, chunk.size
         if code := library.mtmd_encode_chunk(handle, chunk.handle):
             raise EngineFailure(f"{self._path}: llama.cpp ended encoding an image with code {code}{error_details()}")
         if logits:
-            code = decode_at_end(handle, context, chunk.handle, size, sequence, position)
+            code = decode_with_logits(handle, context, chunk.handle, size, sequence, position)
         else:
             embeddings, after = library.mtmd_get_output_embd(handle), ctypes.c_int32()
             callback = library.mtmd_helper_post_decode_callback()

@@ -40,7 +40,9 @@ class Slot:
     preempted  it continues, or starts over, when another answer has ended
     behind     it waits with its cells for an older text or picture to be read
     held       its answer waits for its reader: no pending token is decoded, and others may take its cells
+    paused     time since which an answer about a picture is held; None otherwise
     ahead      nobody waits for its prompt, which is read in short pieces
+    alone      its tokens share no call: they, or those of another answer in an earlier call, made NaN
     """
 
     def __init__(self, sequence: int) -> None:
@@ -61,9 +63,10 @@ class Slot:
         self.draft: list[int] = []
         self.output: int | None = None
         self.position = self.cells = self.whole = self.wanted = 0
+        self.paused: float | None = None
         self.job: Callable[[], None] | None = None
         self.error: EdgeserveError | None = None
-        self.opaque = self.text = self.full = self.preempted = self.behind = self.ahead = False
+        self.opaque = self.text = self.full = self.preempted = self.behind = self.ahead = self.alone = False
 
     def hold(self, tokens: Sequence[int]) -> None:
         """Note that the KV cache holds exactly these tokens."""

@@ -33,15 +33,27 @@ class Spoilt:
             for offset, token in enumerate((*share.tokens, *share.draft)):
                 yield Item(token, slot.position + offset, slot.sequence, offset >= last)
 
+    def apart(self, slots: Sequence[Slot]) -> Sequence[Slot]:
+        """Choose the slots that may share the next call. ``slots``: with the same adapters.
+
+        An answer about a picture cannot begin anew, so that nobody else's adapters may spoil it within a call.
+        """
+        first = min(slots, key=lambda one: one.stepped, default=None)
+        if first is None or not first.adapters:
+            return slots
+        return [first] if first.alone or first.opaque else [one for one in slots if not (one.alone or one.opaque)]
+
     def look(self, shares: Iterable[Share]) -> None:
         """End the answers that the latest call spoilt. All others go on. Must come before the next call."""
         if not self.looks:
             return
         last, found = -1, []
         for share in shares:
-            last += len(share.tokens) + len(share.draft)  # a refused draft leaves its cells to others
+            last += len(share.tokens) + len(share.draft)  # refused drafts leave their cells to others
             if self._context.spoilt(last):
                 found.append(share.slot)
+            elif share.slot.output is not None:
+                share.slot.alone = False
         if found:
             self._end(found)
 
@@ -56,15 +68,18 @@ class Spoilt:
         return True
 
     def _end(self, found: Sequence[Slot]) -> None:
-        """End the answers with adapters that were found. Without one, the adapters of another answer spoilt them.
+        """End the answer with adapters that was found.
 
-        Such an answer may be reading a picture, which makes no logits. Those that it spoilt begin anew.
+        Of several, one has spoilt the others, so each reads its tokens again in calls of its own. Without adapters, an
+        answer is spoilt by those of another one, and begins anew.
         """
-        causes = [one for one in found if one.adapters] or [one for one in self._slots if one.busy and one.adapters]
+        own = [one for one in found if one.adapters]
+        causes = own if len(own) == 1 else [one for one in self._slots if one.busy and one.adapters and not own]
         self._wipe({*found, *causes})
         for slot in {*found, *causes}:
-            if causes and not slot.adapters:
+            if slot not in causes and (causes or own):
                 self._begin_anew(slot)
+                slot.alone = True
                 continue
             self._swapper.empty(slot)
             text = "with these adapters and scales, the model computes no numbers any more; choose smaller scales"

@@ -9,12 +9,15 @@ from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache, SavedState
 from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.slot import Slot
 from edgeserve.engines.llama.state_index import State, next_victim
+from edgeserve.errors import SlowReader
 
 LONG = 128
 """Tokens to read of a prompt that is worth copies before it: idle cells make each of its tokens slower."""
 BESIDE = 2
 """So many tokens of idle conversations at most are copied for each token to read. A copy takes a thirtieth of the time
 that reading takes."""
+UNREAD = 1.0
+"""Seconds for which the cells of an answer about a picture wait for its reader, where others wait for room."""
 
 
 class Swapper:
@@ -172,6 +175,26 @@ class Swapper:
                 one.preempted = False
             self.preempt(max(paused, key=_cells))
         return bool(paused)
+
+    def end_unread(self, now: float) -> None:
+        """End the answer about pictures whose reader has paused longest, for ``UNREAD``, where others wait for room.
+
+        It cannot start over, and short ones of others would go on beside it for ever. ``now`` in seconds.
+        """
+        paused: list[tuple[float, Slot]] = []
+        for slot in self._slots:
+            unread = slot.held and slot.opaque and slot.cells
+            slot.paused = (now if slot.paused is None else slot.paused) if unread else None
+            if slot.paused is not None:
+                paused.append((slot.paused, slot))
+        since, longest = min(paused, key=lambda one: one[0], default=(now, None))
+        if longest is None or now - since < UNREAD or not any(one.preempted and not one.held for one in self._slots):
+            return
+        self.empty(longest)
+        text = f"the answer waited {UNREAD:g} s for its reader while others waited for its room: read faster"
+        longest.opaque, longest.error = True, SlowReader(text)
+        for one in self._slots:
+            one.preempted = False
 
     def drop(self, slot: Slot) -> None:
         """Clear the slot of a text to embed or a prompt with pictures: it begins anew where it has room again.

@@ -17,6 +17,8 @@ from support.together import text_of
 
 from edgeserve.engines.llama.batch import Batch
 from edgeserve.engines.llama.drafts import Drafts
+from edgeserve.engines.llama.swapper import UNREAD
+from edgeserve.errors import SlowReader
 from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, PromptEvent, ReasoningEvent, TokenEvent
 
 LONGEST = 6
@@ -255,3 +257,22 @@ def test_an_answer_is_held_behind_each_of_its_events_until_the_reader_takes_the_
     (rest,) = drive(batch, [unread])
     assert isinstance(rest[-1], FinishEvent)
     assert (event.completion_tokens, rest[-1].completion_tokens) == (30, 30)
+
+
+def test_an_answer_whose_cells_went_while_it_was_unread_says_so_to_its_reader() -> None:
+    batch, _ = spelling_batch(60, 2, None)
+    unread = spell(batch, [1] * 25, ChatRequest(), DiceSampler(1, 0.0), 30, threading.Event())
+    while (event := next(unread)) is None or isinstance(event, PromptEvent):
+        batch.step()
+    slot = batch.slots[0]
+    slot.opaque, slot.cells = True, len(slot.tokens)
+    waiting, _ = batch.take([1] * 20, "other")
+    batch.swapper.end_unread(0.0)
+    waiting.preempted = True
+    batch.swapper.end_unread(UNREAD / 2)
+    assert slot.cells
+    batch.swapper.end_unread(UNREAD)
+    assert not slot.cells
+    assert not waiting.preempted, "it has room"
+    with pytest.raises(SlowReader, match="read faster"):
+        list(unread)

@@ -19,10 +19,12 @@ from edgeserve.engines.llama.context import Item
 from edgeserve.engines.llama.drafts import Drafts
 from edgeserve.engines.llama.embed import embed
 from edgeserve.engines.llama.slot import Slot
+from edgeserve.engines.llama.swapper import UNREAD
 
 SIZE = 300
 ROUNDS = 6000
 """Rounds in which the largest crowd has long ended."""
+ROUND_SECONDS = 0.05
 
 
 class Embedding(CountingContext):
@@ -47,14 +49,15 @@ def answering(batch: Batch, length: int, said: int, salt: str, pauses: Mapping[i
 def looking(
     batch: Batch, sizes: Sequence[int], said: int, salt: str, pauses: Mapping[int, int], forced: int
 ) -> Iterator[int]:
-    """As ``answering``, for a prompt with pictures. It may end early, see ``full``."""
+    """As ``answering``, for a prompt with pictures. It may end early: see ``full``, and for its reader."""
     yield from (0 for _ in batch.seats.until_free(threading.Event()))
     slot = batch.take_empty(salt=salt)
     try:
         yield from (0 for _ in looks(batch, slot, sizes))
         told = [token % 250 for token in range(min(said, SIZE - len(seen(sizes))))]
         yield from saying(batch, slot, told, pauses, forced)
-        assert slot.full or batch.context.held[slot.sequence] == [*seen(sizes), *told]  # type: ignore[attr-defined]
+        ended = slot.full or slot.error is not None
+        assert ended or batch.context.held[slot.sequence] == [*seen(sizes), *told]  # type: ignore[attr-defined]
     finally:
         batch.give_back(slot)
 
@@ -72,6 +75,10 @@ def saying(batch: Batch, slot: Slot, told: list[int], pauses: Mapping[int, int],
         if slot.held:
             yield pauses[at]
         slot.held = False
+        if slot.error is not None:
+            assert slot.opaque
+            assert pauses[at] * ROUND_SECONDS >= UNREAD, "its reader did not pause for long"
+            return
         batch.push(slot, *told[at : at + forced])
 
 
@@ -88,6 +95,26 @@ def reading(batch: Batch, lengths: list[int], salt: str, cancel: threading.Event
     """A request for vectors of so many texts; yields 0 for a step."""
     events = list(map(prompt, range(len(lengths)), lengths))
     yield from (0 for event in embed(batch, events, cancel, (), salt) if event is None)
+
+
+def test_an_unread_answer_about_a_picture_keeps_no_room_from_others_for_long() -> None:
+    """Short answers about pictures went on beside it, and an older answer of another client waited without end."""
+    context: Any = Embedding(SIZE)
+    now = 0
+    batch = Batch(context, 2, PrefixCache(0), Drafts(0, lambda: now * ROUND_SECONDS), beside=4)
+    unread, older = looking(batch, (20, -160), 40, "a/1", {20: ROUNDS}, 1), answering(batch, 100, 80, "b/1", {}, 1)
+    short, paused = iter([0]), 0
+    for now in range(600):
+        paused = paused or next(unread)
+        if now > 5 and next(older, None) is None:
+            break
+        if next(short, None) is None:
+            short = looking(batch, (10, -10), 20, "c/1", {}, 1)
+        batch.step()
+    assert paused
+    assert next(older, None) is None, "it waits"
+    assert next(unread, None) is None
+    assert now * ROUND_SECONDS < 30
 
 
 tokens = some.sampled_from([20, 100, 150, 200, 295])
@@ -110,9 +137,10 @@ begins, leaves = some.integers(0, 30), some.one_of(some.none(), some.integers(1,
 def test_each_comes_to_its_end(coming: list[tuple[int, int | None, Any]], slots: tuple[int, int], piece: int) -> None:
     context: Any = Embedding(SIZE)
     context.outputs = piece
-    batch = Batch(context, slots[0], PrefixCache(0), Drafts(0), beside=slots[1])
+    now = 0
+    batch = Batch(context, slots[0], PrefixCache(0), Drafts(0, lambda: now * ROUND_SECONDS), beside=slots[1])
     waiting, going = sorted(coming, key=lambda one: one[0]), list[list[Any]]()
-    for now in range(ROUNDS):
+    for now in range(ROUNDS):  # the clock reads it
         while waiting and waiting[0][0] <= now:
             _, leaving, (kind, *rest) = waiting.pop(0)
             cancel = threading.Event()

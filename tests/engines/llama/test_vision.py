@@ -10,21 +10,25 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy
 import psutil
 import pytest
 from benchmarks.mmproj import build_mmproj, picture
 from support.contract import ChatContract, ask
 from support.hot import hot
 from support.server import until
+from support.tiny_lora import write_adapter
 from support.together import events_together, text_of
 
-from edgeserve.engine import ModelSpec
+from edgeserve.engine import Adapter, ModelSpec
 from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.context import Context
+from edgeserve.engines.llama.feed import LAST
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.pixels import rgb
 from edgeserve.engines.llama.projector import Chunks, Projector
 from edgeserve.engines.llama.vision import LlamaVision
-from edgeserve.errors import Busy, ContextOverflow, EngineFailure, UnsupportedMedia
+from edgeserve.errors import Busy, ContextOverflow, EngineFailure, InvalidRequest, UnsupportedMedia
 from edgeserve.messages import (
     ChatEvent,
     ChatRequest,
@@ -103,6 +107,32 @@ def test_the_answer_depends_on_the_picture(engine: LlamaVision, colour: str, oth
     assert colour in text
     assert other not in text
     assert finish.prompt_tokens > 4
+
+
+def test_each_picture_of_an_answer_with_adapters_is_looked_at_for_nan(
+    engine: LlamaVision, files: Mapping[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client could go behind a picture that was spoilt: all later answers of all clients were empty."""
+    halves = {"a": numpy.zeros((1, 576), "f4"), "b": numpy.zeros((576, 1), "f4")}
+    tensors = {f"blk.0.attn_q.weight.lora_{part}": half for part, half in halves.items()}
+    adapter = write_adapter(tmp_path / "adapter.gguf", 0, tensors)
+    spec = dataclasses.replace(
+        spec_of({**files, "adapter0": adapter}, context=512), adapters=(Adapter("adapter0", 1.0),)
+    )
+    seen, real = list[bool](), Context.spoilt
+
+    def spoilt(context: Context, output: int) -> bool:
+        seen.extend([real(context, output)] * (output == LAST))
+        return output == LAST and len(seen) == 3
+
+    monkeypatch.setattr(Context, "spoilt", spoilt)
+    two = look(picture("red"), picture("blue"))
+    with hot(LlamaVision(spec)) as adapted:
+        assert answer(adapted, two)[0] == answer(engine, two)[0]
+        with pytest.raises(InvalidRequest, match="choose smaller scales"):
+            answer(adapted, two)
+        assert seen == [False] * 3
+        assert "red" in answer(adapted, look(picture("red")))[0]
 
 
 def test_a_picture_of_any_size_is_resized(engine: LlamaVision) -> None:
