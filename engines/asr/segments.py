@@ -102,8 +102,8 @@ class Segmenter:
             yield from self._finish(self._at)
 
     def _begin(self) -> None:
-        room = self._at if self._at < self._rules.silence else self._rules.pad
-        self._start = max(self._free, self._at - room)
+        short = self._at - self._until < self._rules.silence
+        self._start = self._free if short else max(self._free, self._at - self._rules.pad)
         self._chances = [0.0] * (self._at - self._start)
         self._voiced = [False] * (self._at - self._start)
         self._within, self._heard = True, 0

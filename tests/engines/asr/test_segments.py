@@ -63,6 +63,10 @@ def test_long_speech_is_cut_in_its_pause() -> None:
     assert 46 <= found[0][1] <= 50
 
 
+def test_a_short_silence_stays_where_long_speech_was_cut_in_it() -> None:
+    assert spans(said((54, 0.9), (6, 0.0), (3, 0.9))) == [(0, 56), (56, 63)]
+
+
 def test_rules_that_cannot_hold_are_refused() -> None:
     with pytest.raises(ValueError, match="two pads"):
         Rules(silence=5, pad=3, longest=100)
