@@ -25,7 +25,7 @@ def line() -> Iterator[tuple[Channel, Channel]]:
 
 
 def an_answer(number: int) -> Answer:
-    return Answer(number, None, "-", lambda number, event: None, lambda: None)
+    return Answer(number, None, "-", "", lambda number, event: None, lambda: None)
 
 
 class Interrupted(Answer):
