@@ -227,7 +227,7 @@ class EngineHost(Facts):
         Returns at once while any answer can continue.
         """
         starved = self._loop.starved
-        cut = (starved or scheduler.waits()) and scheduler.cut_slowest()
+        cut = scheduler.cut_slowest() if starved else scheduler.waits() and scheduler.cut_for_waiting()
         if not cut and (starved or self._loop.runs.stuck):
             seconds = STARVED if starved else PATIENCE / 10 if scheduler.waits() else None
             self._stirred.wait(seconds)

@@ -118,11 +118,11 @@ class Guest:
 
     def _expect(self, frame: Frame) -> None:
         """Note an answer before the engine's thread sees it: its cancel may come at once."""
-        log_id, request = codec.read(frame.head, frame.body, frame.descriptors)
+        log_id, key, request = codec.read(frame.head, frame.body, frame.descriptors)
         prepared = None
         if frame.number in self._prepared:
             request, prepared = self._prepared.pop(frame.number)
-        answer = Answer(frame.number, request, log_id, self._out.add, frame.close)
+        answer = Answer(frame.number, request, log_id, key, self._out.add, frame.close)
         answer.work.prepared = prepared
         self._answers[frame.number] = answer
 

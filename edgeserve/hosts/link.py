@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from edgeserve import clients
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure
 from edgeserve.hosts.board import Board
 from edgeserve.hosts.inbox import Inbox, Over, kinds_of
@@ -126,7 +127,8 @@ class Link:
         with self._changed:
             self._board.inboxes[inbox.number] = inbox
         try:
-            self._sender.send(Kind.RUN, [log_id, None if prepared else request], inbox.number)
+            key = str(hash(clients.current.get().groups[0]))  # the worker shares time out, and needs to know no key
+            self._sender.send(Kind.RUN, [log_id, key, None if prepared else request], inbox.number)
         except BaseException:
             with self._changed:
                 self._board.inboxes.pop(inbox.number, None)

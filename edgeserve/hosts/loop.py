@@ -76,8 +76,8 @@ class SerialLoop:
     """For an engine that computes one answer at a time, while its events are asked for.
 
     Between two events other answers have their turn: those of a ``Parallel`` engine, and the next one in the place of a
-    paused answer. Speech shares the time equally, since a step of it may take seconds. All else goes round: the encoder
-    of a short recording would count as much as all its other steps.
+    paused answer. Keys share the time of speech equally, since a step may take seconds. All else goes round: the
+    encoder of a short recording would count as much as all its other steps.
     """
 
     crowded = starved = False

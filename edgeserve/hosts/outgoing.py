@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable
 
 from edgeserve import logs
+from edgeserve.clients import Client
 from edgeserve.hosts.runs import Ended, Runs
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.processes import codec
 from edgeserve.processes.frames import Channel, Kind
 from edgeserve.residency.pictures import Pictures
+from edgeserve.residency.rounds import Place
 from edgeserve.residency.weight import WINDOW, weigh
 from edgeserve.residency.work import Done, Work
 from edgeserve.units import MB
@@ -22,7 +24,7 @@ TOGETHER = MB
 class Answer:
     """One answer that the serving process has asked for; its window is what it may send ahead of the reader.
 
-    ``close`` closes the descriptors that came with its request.
+    ``key`` stands for the key of its client. ``close`` closes the descriptors that came with its request.
     """
 
     def __init__(
@@ -30,6 +32,7 @@ class Answer:
         number: int,
         request: Request | None,
         log_id: str,
+        key: str,
         send: Callable[[int, Event], None],
         close: Callable[[], None],
     ) -> None:
@@ -39,6 +42,7 @@ class Answer:
         self._send = send
         self._pictures = Pictures([] if request is None else [request])
         self.work = Work(request, self._emit, self._room)  # type: ignore[arg-type]  # prepared before it is run
+        self.work.place = Place(Client(key))
         self.work.context.run(logs.request_id.set, log_id)
 
     def end(self) -> None:

@@ -35,13 +35,11 @@ class Run:
     """One answer under way.
 
     - ``paused``: the time at which its reader ran out of room; None while it has room
-    - ``spent``: seconds of the engine that the answer had, from those of the others when it began or paused
     - ``step``: seconds of its latest step, before its first one those of the longest of others
     """
 
     admitted: Admitted
     answer: Answer
-    spent: float
     step: float = 0.0
     events: int = 0
     paused: float | None = None
@@ -49,6 +47,11 @@ class Run:
     @property
     def work(self) -> Work:
         return self.admitted.work
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The widest group of its client, all answers of which share one part of the time."""
+        return self.work.place.groups[0]
 
     @property
     def blocked(self) -> bool:
@@ -75,8 +78,10 @@ class Runs:
         self._clock = clock
         self._runs: list[Run] = []
         self._turn: Run | None = None
-        self._longest = self._spent = 0.0
-        """The longest of the latest steps, and ``spent`` of the answer whose turn it is, before that turn."""
+        self._longest = self._least = self._began = 0.0
+        """The longest of the latest steps, the least of ``_spent``, and that of the turn's key before the turn."""
+        self._spent: dict[tuple[str, ...], float] = {}
+        """Seconds of the engine that each key had, from the least of the others when it came or paused."""
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -85,7 +90,7 @@ class Runs:
         return iter(tuple(self._runs))
 
     def add(self, admitted: Admitted, answer: Answer) -> None:
-        self._runs.append(Run(admitted, answer, self._spent, self._longest))
+        self._runs.append(Run(admitted, answer, self._longest))
 
     def advance(self) -> tuple[list[Ended], bool]:
         """Let every answer continue as far as it can. The failure of one answer ends that answer alone.
@@ -104,7 +109,7 @@ class Runs:
         return ended, stepping
 
     def advance_one(self) -> list[Ended]:
-        """Let the answer that has had the least time continue; returns it if it has ended.
+        """Let an answer of the key that has had the least time continue; returns it if it has ended.
 
         Its turn lasts as long as the longest step of the others, so a short answer ends within its first turn. A
         cancelled answer comes first. The order is that of start-time fair queueing (Goyal, Vin, Cheng 1996).
@@ -112,20 +117,23 @@ class Runs:
         able = [run for run in self if not run.blocked]
         if not able:
             return []
-        for run in able:
-            run.spent = max(run.spent, self._spent)  # a pause saves up no time
+        spent = {run.key: max(self._spent.get(run.key, 0.0), self._least) for run in able}  # a pause saves up no time
+        self._least = min(spent.values())
+        # The time of a short answer that has ended counts on: one after the other would else be the newest each.
+        self._spent = {key: had for key, had in self._spent.items() if had > self._least} | spent
         run = self._turn or able[0]
         longest = max((one.step for one in able if one is not run), default=0.0)
-        if run not in able or not 0 < run.spent - self._spent <= longest - run.step:
-            run = min(able, key=lambda one: (not one.work.cancel.is_set(), one.spent))
-            self._turn, self._spent = run, run.spent
+        if run not in able or not 0 < spent[run.key] - self._began <= longest - run.step:
+            age = {key: -number for number, key in enumerate(self._spent)}  # of equal keys, the newest one is next
+            run = min(able, key=lambda one: (not one.work.cancel.is_set(), spent[one.key], age[one.key]))
+            self._turn, self._began = run, spent[run.key]
         self._longest = max(one.step for one in able)
         self._runs.remove(run)
-        self._runs.append(run)  # of equals, another one is next
-        began = self._clock()
+        self._runs.append(run)  # of one key, another one is next
+        key, began = run.key, self._clock()
         ended, _ = self._continue(run)
         run.step = self._clock() - began
-        run.spent += run.step
+        self._spent[key] += run.step
         return ended
 
     def _continue(self, run: Run) -> tuple[list[Ended], bool]:

@@ -105,6 +105,10 @@ class Scheduler(Protocol):
         """Cancel the answer that has waited longest for its reader, if it has waited for too long."""
         ...
 
+    def cut_for_waiting(self) -> bool:
+        """As ``cut_slowest`` where work waits: no answer of a client with fewer under way than all that wait."""
+        ...
+
     def went_idle(self) -> None:
         """Called when the host has made its last answer and no longer holds the engine."""
         ...

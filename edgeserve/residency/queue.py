@@ -35,6 +35,11 @@ class Queue:
         with self._state:
             return bool(self._waiting)
 
+    def claimed(self, work: Work) -> bool:
+        """Whether work that waits may take the place of ``work``, which is under way: see ``Rounds.claimed``."""
+        with self._state:
+            return self._waiting.claimed(work)
+
     def add(self, work: Work) -> None:
         with self._state:
             self._open[work] = None

@@ -142,6 +142,18 @@ class Rounds(Generic[T]):
         found = (item for item in self._lines.get(groups, []) if not item.place.running)
         return max(found, key=sacrifice, default=None)
 
+    def claimed(self, item: T) -> bool:
+        """Whether an item waits of a client with no more under way than that of ``item``, or of a key with no more.
+
+        The widest groups in which the two differ are compared.
+        """
+        own, same = item.place.groups, (item.place.groups[0],) * 2
+        for other in self._lines:
+            ours, theirs = next((two for two in zip(own, other, strict=True) if two[0] != two[1]), same)
+            if self._taken[ours] >= self._taken[theirs]:
+                return True
+        return False
+
     def _rank(self, groups: Groups) -> list[tuple[int, int]]:
         return [(self._taken[group] if self.by_count else 0, self._since[group]) for group in groups]
 

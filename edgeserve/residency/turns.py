@@ -81,11 +81,17 @@ class Turns:
 
     def cut_slowest(self, may_cut: Callable[[Work], bool] = lambda work: True) -> bool:
         with self._state:
-            work = self._host.slowest(PATIENCE)
-            if work is None or work.cancel.is_set() or not may_cut(work):
+            slowest = self._host.slowest(PATIENCE)
+            if slowest is None or slowest.cancel.is_set():
                 return False
-            self._cut(work, PATIENCE, "other requests waited for its place")
-            return True
+            work = next((one for one in (slowest, *self._host.unread(PATIENCE)) if may_cut(one)), None)
+            if work is not None:
+                self._cut(work, PATIENCE, "other requests waited for its place")
+            return work is not None
+
+    def cut_for_waiting(self) -> bool:
+        """As ``cut_slowest``, but no answer of a client that has fewer under way than each client that waits."""
+        return self.cut_slowest(self._queue.claimed)
 
     def cut_unread(self, why: str) -> None:
         """Cut each answer that has waited for its reader for too long while ``why``."""

@@ -52,8 +52,6 @@ class Spoilt:
             last += len(share.tokens) + len(share.draft)  # refused drafts leave their cells to others
             if self._context.spoilt(last):
                 found.append(share.slot)
-            elif share.slot.output is not None:
-                share.slot.alone = False
         if found:
             self._end(found)
 

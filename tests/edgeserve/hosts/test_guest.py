@@ -25,7 +25,7 @@ def line() -> Iterator[tuple[Channel, Channel]]:
 
 
 def an_answer(number: int) -> Answer:
-    return Answer(number, None, "-", lambda number, event: None, lambda: None)
+    return Answer(number, None, "-", "", lambda number, event: None, lambda: None)
 
 
 class Interrupted(Answer):
@@ -48,7 +48,7 @@ def test_a_request_that_arrives_while_an_answer_ends_disturbs_nobody(
     line: tuple[Channel, Channel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guest = Guest(line[0], FAKES["llm"](fake_spec("llm")), {})
-    other = Interrupted(1, None, "-", lambda number, event: None, lambda: None)
+    other = Interrupted(1, None, "-", "", lambda number, event: None, lambda: None)
     ended = an_answer(2)
     guest._answers.update({1: other, 2: ended})
     monkeypatch.setattr(Interrupted, "answers", guest._answers)

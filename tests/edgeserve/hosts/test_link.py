@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import errno
 import logging
 import os
@@ -19,6 +20,7 @@ import pytest
 from support.gates import Clock
 from support.server import until
 
+from edgeserve import clients
 from edgeserve.engine import Footprint
 from edgeserve.errors import Busy, EngineFailure
 from edgeserve.hosts import dropped, sender
@@ -222,6 +224,17 @@ def test_names_of_log_lines_leave_nothing_behind(worker: Worker, caplog: pytest.
     until(lambda: {"one", "two"} <= {record.message for record in caplog.records})
     assert set(logging.Logger.manager.loggerDict) == known
     assert worker.link.alive
+
+
+def test_the_worker_tells_answers_of_a_key_from_others_and_knows_no_key(worker: Worker) -> None:
+    told = []
+    for key in ("one", "one", "two"):
+        context = contextvars.copy_context()
+        context.run(clients.current.set, clients.Client(key))
+        context.run(worker.link.begin, REQUEST, None, "-")
+        told.append(worker.hears(Kind.RUN).head[1])
+    assert told[0] == told[1] != told[2]
+    assert "one" not in told[0]
 
 
 def test_events_for_other_answers_are_ignored(worker: Worker) -> None:

@@ -256,20 +256,22 @@ class Slow(FakeTextToSpeech):
             yield AudioEvent(digit.encode(), 24_000)
 
 
-def saying(loop: Loop, *texts: str) -> list[Work]:
+def saying(loop: Loop, *texts: str, key: str = "") -> list[Work]:
+    """Each for another client, unless they have one ``key``."""
     works = [Mailbox().work(SpeakRequest(text)) for text in texts]
     for work in works:
+        work.place = Place(Client(key or f"key {id(work)}"))
         loop.begin(Admitted(work, 0.0))
     return works
 
 
-@each("longs", [1, 4])
-def test_a_short_answer_ends_within_the_time_of_one_step_of_long_ones(longs: int) -> None:
+@each("longs, turns", [(1, 7), (4, 7), (4, 9)])
+def test_a_short_answer_ends_within_the_time_of_one_step_of_long_ones(longs: int, turns: int) -> None:
     """Speech of "Hi." waited for three steps of each long one: two to begin and to speak, one to end."""
     clock = Clock()
     loop = serial(Slow(clock), clock)
     saying(loop, *["9" * 50] * longs)
-    for _ in range(7):
+    for _ in range(turns):
         loop.turn()
     (short,) = saying(loop, "111")
     began = clock.now
@@ -303,3 +305,46 @@ def test_answers_have_equal_time_up_to_a_step_each(steps: list[int], data: st.Da
         if change := data.draw(st.sampled_from([None, None, None, *works])):
             paused ^= {change}
             had.clear()
+
+
+def time_of(loop: Loop, long: Work) -> int:
+    return sum(run.events for run in loop.runs if run.work is long)
+
+
+def test_short_answers_one_after_the_other_leave_a_long_one_its_part() -> None:
+    """Each was the newest, and went ahead of the long one of another key, which had not one step in 1,000 s."""
+    clock = Clock()
+    loop, began = serial(Slow(clock), clock), clock.now
+    (long,) = saying(loop, "5" * 100)
+    for _ in range(100):
+        if len(loop.runs) == 1:
+            saying(loop, "1", key="short")
+        loop.turn()
+    assert 0.4 < 5 * time_of(loop, long) / (clock.now - began) < 0.6
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(1, 9))
+def test_many_answers_of_one_key_have_one_part(steps: list[int], step: int) -> None:
+    """They begin where unread ones leave the place, and go on together once these are read."""
+    clock = Clock()
+    loop, began = serial(Slow(clock), clock), clock.now
+    (alone,) = saying(loop, str(step) * 200)
+    saying(loop, *(str(one) * 200 for one in steps), key="many")
+    for _ in range(80):
+        loop.turn()
+        assert abs(clock.now - began - 2 * step * time_of(loop, alone)) <= 2 * 18
+
+
+def test_a_cancelled_answer_takes_no_turn_from_others() -> None:
+    """Its time became that of all others, so that a long answer went ahead of a short one."""
+    clock = Clock()
+    loop = serial(Slow(clock), clock)
+    saying(loop, *["9" * 50] * 2)
+    for _ in range(3):
+        loop.turn()
+    (short,) = saying(loop, "1")
+    next(run.work for run in loop.runs if run.events == 2).cancel.set()
+    began = clock.now
+    while short in [run.work for run in loop.runs]:
+        loop.turn()
+    assert clock.now - began <= 1

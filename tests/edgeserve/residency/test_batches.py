@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from support.cases import each
 from support.contract import ask
 from support.examples import examples
-from support.gates import CountingGovernor, Held, Mailbox, engine_of, fake_spec, gate_of, run
+from support.gates import Clock, CountingGovernor, Held, Mailbox, engine_of, fake_spec, gate_of, run
 from support.server import lower, until
 
 from edgeserve.clients import NOBODY, Client
@@ -29,6 +30,7 @@ from edgeserve.errors import (
 from edgeserve.memory.resident import Refused
 from edgeserve.messages import EmbedRequest, TokenEvent
 from edgeserve.residency.gate import Gate
+from edgeserve.residency.host import PATIENCE
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import Work
 
@@ -39,9 +41,16 @@ Make = Callable[..., Gate]
 def gates() -> Iterator[Make]:
     made: list[Gate] = []
 
-    def make(governor: Any = None, *, queue_limit: int = 8, idle_after: float = 0.3, **options: Any) -> Gate:
+    def make(
+        governor: Any = None,
+        *,
+        queue_limit: int = 8,
+        idle_after: float = 0.3,
+        clock: Callable[[], float] = time.monotonic,
+        **options: Any,
+    ) -> Gate:
         engine = FakeBatchChat(fake_spec("llm", **options))
-        gate = gate_of(engine, governor, queue_limit=queue_limit, idle_after=idle_after)
+        gate = gate_of(engine, governor, queue_limit=queue_limit, idle_after=idle_after, clock=clock)
         made.append(gate)
         return gate
 
@@ -303,3 +312,29 @@ def test_idle_work_follows_the_last_answer_and_gives_way_to_the_next(gates: Make
     assert resting.acquire(timeout=10)
     assert steps == [0, 0]
     go.release(3)
+
+
+def test_the_next_request_of_a_greedy_client_cuts_its_own_slow_reader(gates: Make) -> None:
+    """The oldest unread answer was cut for it: that of a client with this one alone."""
+    clock = Clock()
+    gate = gates(clock=clock, slots=3)
+    bob, ada = Client("bob"), Client("ada")
+
+    def submit_unread(client: Client) -> Work:
+        work = Work(ask("one two"), lambda item: None, lambda: False, place=Place(client))
+        gate.acquire(None, client)
+        gate.submit(work)
+        return work
+
+    slow = submit_unread(bob)
+    until(lambda: len(gate.host.unread(0.0)) == 1)
+    clock.now += PATIENCE / 2
+    greedy = [submit_unread(ada), submit_unread(ada)]
+    until(lambda: len(gate.host.unread(0.0)) == 3)
+    clock.now += PATIENCE
+    waiting = submit_unread(ada)
+    until(lambda: waiting.started is not None)
+    assert not slow.cancel.is_set()
+    assert sorted(one.cancel.is_set() for one in greedy) == [False, True]
+    submit_unread(Client("cleo"))
+    until(lambda: slow.cancel.is_set())

@@ -202,3 +202,19 @@ def test_a_refused_draft_leaves_no_spoilt_cells() -> None:
     assert NAN in (item.token for item in context.calls[-1])
     batch.give_back(slot)
     assert not context.spoilt_cells
+
+
+def test_one_wild_answer_after_the_other_makes_nobody_read_anew_time_and_again() -> None:
+    """Each that came shared the calls of the innocent one again, which read all of its tokens for each of its own."""
+    batch, context = batch_of()
+
+    def wild() -> Iterator[None]:
+        for number in range(100):
+            slot, _ = batch.take([1, NAN], f"wild/{number}", ONE)
+            try:
+                yield from saying(batch, slot, [])
+            except InvalidRequest:
+                batch.give_back(slot)
+
+    drive(batch, [(0, ROUNDS, answering(batch, "innocent", ONE, 150, [1] * 30)), (3, ROUNDS, wild())])
+    assert sum(item.token == len("innocent") for call in context.calls for item in call) <= 2 * 150
