@@ -20,7 +20,7 @@ from edgeserve.models import catalog, disk
 from edgeserve.models.entry import Entry
 from edgeserve.models.stored import StoredModel
 from edgeserve.processes.interpreter import module_command
-from edgeserve.system import cores, cpu
+from edgeserve.system import cores, cpu, plain
 
 log = logging.getLogger("edgeserve.fit")
 
@@ -118,11 +118,11 @@ def rates_of(found: Mapping[str, float], entry: Entry | None, threads: int) -> R
 def read(path: Path) -> Calibration | None:
     """The kept figures, if they are of this machine. A file that cannot be read is logged, and measured anew."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(plain.read(path))
         kept = Calibration(**{**found, "rates": _plausible(Rates(**found["rates"]))})
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         log.warning("%s cannot be read (%s: %s); it is measured anew", path, type(error).__name__, error)
         return None
     return kept if (kept.processor, kept.machine) == (cpu.name(), cpu.kind()) else None

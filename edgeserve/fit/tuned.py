@@ -19,7 +19,7 @@ from typing import Any, Literal
 from edgeserve.dataclass import dataclass
 from edgeserve.models import disk
 from edgeserve.setting_values import NOTHING, checked
-from edgeserve.system import cpu
+from edgeserve.system import cpu, plain
 
 log = logging.getLogger("edgeserve.fit")
 
@@ -112,7 +112,7 @@ def form(found: Mapping[str, Any]) -> Form:
 def read(path: Path, model: Path) -> Tuned | None:
     """The record, if it holds for this file of the model, here and now. A damaged one is logged, and measured anew."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(plain.read(path))
         kept = Tuned(**{**found, "forms": tuple(map(form, found["forms"])), "best": dict(found["best"])})
         if all(one.settings != kept.best for one in kept.forms):
             raise ValueError("its best settings were not measured")

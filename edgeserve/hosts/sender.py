@@ -70,7 +70,7 @@ class Sender:
             raise EngineFailure(f"{self._name} did not take a request for {HANG:g} s and was ended") from error
         except OSError:  # the process has gone, or goes: the link's thread finds out how
             raise self._gone() from None
-        except BaseException:  # nothing was sent
+        except BaseException:  # nothing was sent, or the connection has ended
             with self._changed:
                 self._watch.settle(number)
             raise

@@ -15,6 +15,7 @@ from typing import Any
 
 from edgeserve.errors import ConfigError
 from edgeserve.keys.key import MOST, NAME, SCOPES, Key
+from edgeserve.system import plain
 
 NAME_OF_FILE = "keys.json"
 VERSION = 1
@@ -35,7 +36,7 @@ def read(path: Path) -> tuple[Key, ...] | None:
     Raises ConfigError for a file that cannot be read, that is no file of keys, or that other users may write.
     """
     try:
-        with path.open("rb") as file:
+        with plain.opened(path) as file:
             mode = os.fstat(file.fileno()).st_mode
             data = file.read(LONGEST + 1)
     except NOT_THERE:

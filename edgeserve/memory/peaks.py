@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import os
 import platform
 import threading
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.jobs import NODES
+from edgeserve.system import plain
 
 log = logging.getLogger("edgeserve.memory")
 
@@ -91,12 +93,12 @@ class Peaks:
 def read(path: Path) -> dict[str, dict[str, float]]:
     """The rows of the file. A damaged file is logged and put aside as ``….damaged``."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(plain.read(path))
         rows = document["peaks"]
-        return {str(name): {one: float(row[one]) for one in (*FIELDS, "learned")} for name, row in rows.items()}
+        return {str(name): {one: _finite(row[one]) for one in (*FIELDS, "learned")} for name, row in rows.items()}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         aside = path.with_name(f"{path.name}.damaged")
         log.warning("%s cannot be read (%s: %s); put aside as %s", path, type(error).__name__, error, aside.name)
         try:
@@ -104,6 +106,13 @@ def read(path: Path) -> dict[str, dict[str, float]]:
         except OSError as failure:
             log.warning("%s could not be put aside: %s", path, failure)
         return {}
+
+
+def _finite(value: object) -> float:
+    found = float(value)  # type: ignore[arg-type]  # TypeError is a damaged file, too
+    if not math.isfinite(found):
+        raise ValueError(f"{found} is no figure")
+    return found
 
 
 def key(spec: ModelSpec) -> str:

@@ -118,8 +118,7 @@ class Channel:
 
     def limit_sending(self, seconds: float) -> None:
         """Let ``send`` raise TimeoutError when the other process reads nothing for so many seconds."""
-        whole = int(seconds)
-        pause = struct.pack("ll", whole, int((seconds - whole) * 1e6))
+        pause = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, pause)
 
     def send(
@@ -133,16 +132,15 @@ class Channel:
         """Send one frame; blocks while the socket is full. Raises OSError when the other process has gone.
 
         Raises TooLarge for a frame that the other process would not take. Raises Busy when the system has no memory or
-        descriptor left for a large body. Nothing was sent then. The caller keeps its descriptors. ``head`` is anything
-        that JSON can hold; lone surrogates survive.
+        descriptor left for a large body. Nothing was sent then. A frame that was sent in part ends the connection. The
+        caller keeps its descriptors. ``head`` is anything that JSON can hold; lone surrogates survive.
         """
         text = _written(head)
         passed, flag, size = list(descriptors), 0, len(body)
         if len(text) > MOST_HEAD or size > MOST_BODY:
             sizes = f"{len(text) / MB:.0f} MB of text and {size / MB:.0f} MB of other data"
-            most = f"{MOST_HEAD // MB} and {MOST_BODY // MB} MB"
-            told = f"{sizes} do not fit into one message to the engine's process, which takes {most}"
-            raise TooLarge(f"{told}: send less")
+            most = f"one message to the engine's process, which takes {MOST_HEAD // MB} and {MOST_BODY // MB} MB"
+            raise TooLarge(f"{sizes} do not fit into {most}: send less")
         shared = _shared(body) if size > LARGE else None
         if shared is not None:
             passed, flag, body = [shared, *passed], SHARED, b""
@@ -157,11 +155,13 @@ class Channel:
     def _send(self, parts: Sequence[bytes | memoryview], passed: Sequence[int]) -> None:
         try:
             sent = socket.send_fds(self._socket, parts, list(passed)) if passed else self._socket.sendmsg(parts)
-            rest = memoryview(b"".join(parts))[sent:] if sent < sum(map(len, parts)) else None
-            if rest:
-                self._socket.sendall(rest)
+            if sent < sum(map(len, parts)):
+                self._socket.sendall(memoryview(b"".join(parts))[sent:])
         except BlockingIOError as error:  # SO_SNDTIMEO
             raise TimeoutError("the other process reads nothing") from error
+        except BaseException:  # the other process would read the next frame as the rest of this one
+            self._socket.shutdown(socket.SHUT_RDWR)
+            raise
 
     def comes(self, seconds: float | None = None) -> bool:
         """Whether something has come, or the end, after a wait of so many seconds at most; None: however long."""

@@ -46,7 +46,7 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> N
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="the keys cannot be read: Is a directory"):
+    with pytest.raises(ConfigError, match="the keys cannot be read: it is no plain file"):
         file.read(tmp_path)
 
 

@@ -239,6 +239,24 @@ def test_a_process_that_reads_nothing_is_told_of(ends: Ends) -> None:
         fill()
 
 
+def test_a_frame_that_stays_torn_ends_the_connection() -> None:
+    class Failing(socket.socket):
+        def sendall(self, data: object, flags: int = 0) -> None:
+            raise MemoryError
+
+    theirs, ours = socket.socketpair()
+    other, channel = Channel(theirs), Channel(Failing(fileno=ours.detach()))
+    ours.close()
+    channel.limit_sending(1.0)
+    with pytest.raises(MemoryError):
+        channel.send(Kind.RUN, 1, None, bytes(LARGE))
+    with pytest.raises(BrokenPipeError):
+        channel.send(Kind.CANCEL, 2, None)
+    assert other.receive() is None
+    channel.close()
+    other.close()
+
+
 @linux
 def test_a_child_passes_no_descriptor_but_shared_memory(ends: Ends) -> None:
     ours, theirs = socket.socketpair()
