@@ -91,6 +91,17 @@ class Queue:
                     return last
             return None
 
+    def wait_again(self, work: Work) -> bool:
+        """Let work under way wait once more, for the whole context. False when it had that, and when it has ended."""
+        with self._state:
+            if work.whole or not self._waiting.end(work):
+                return False
+            work.whole, work.prepared = True, None
+            work.place.begun -= 1
+            work.place.running -= 1
+            self._waiting.add(work)
+            return True
+
     def end(self, work: Work) -> bool:
         """Forget work that has ended. False when it was forgotten before."""
         with self._state:

@@ -72,7 +72,7 @@ class Work:
     thread as the answer begins, its engine hot; it must neither wait nor raise. ``context`` carries the request id to
     the log lines of other threads. ``place`` is shared by all work of one lease. ``prepared`` is the engine's own form
     of the request, made before its turn. ``arrived`` and ``started``: when the gate got it, and when its turn came, on
-    the gate's clock.
+    the gate's clock. ``whole``: the prompt was too long for a context that memory had made smaller.
     """
 
     request: Request
@@ -86,6 +86,7 @@ class Work:
     prepared: object | None = None
     arrived: float | None = None
     started: float | None = None
+    whole: bool = False
 
     def let_go(self) -> None:
         """Forget the request and the reader, behind the end: errors and readers know the work, and it knows them.
