@@ -15,7 +15,7 @@ from edgeserve.memory.budget import Budget, budget, text_warning, too_large, vis
 from edgeserve.memory.entry import Entry, need_of
 from edgeserve.memory.history import in_mb
 from edgeserve.memory.mover import Mover
-from edgeserve.memory.occupancy import WHOLE, Need, overhead
+from edgeserve.memory.occupancy import WHOLE, Need
 from edgeserve.memory.plan import Case, Decision, Verdict
 from edgeserve.memory.reservations import Reservation, Reservations
 from edgeserve.memory.switch import Attempt, Switch
@@ -99,10 +99,8 @@ class Admission:
         with accounts.changed:
             entry.whole = True
             need = dataclasses.replace(need_of(entry), amount=without_requests(full) - entry.standing + entry.request)
-            residents = accounts.occupancies()
-            unbooked = max(accounts.base(), overhead(residents, readings))
-            passing = accounts.passing_of_others(readings, unbooked)
-            case = Case(need, residents, limit, accounts.policy, unbooked, passing=passing)
+            unbooked, passing = accounts.beside(readings, limit)
+            case = Case(need, accounts.occupancies(), limit, accounts.policy, unbooked, passing=passing)
             entry.whole = case.wait_or_refuse().verdict is Verdict.WAIT
         if entry.whole and entry.full is not None:
             self._mover.step_down(entry, Rung.WARM, "memory_needed", leased=True)
