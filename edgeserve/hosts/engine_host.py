@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 
 from edgeserve.engine import Engine, Rung
 from edgeserve.engine_abilities import Preparing
-from edgeserve.errors import ContextReduced, EngineFailure
+from edgeserve.errors import EngineFailure
 from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.facts import Facts
 from edgeserve.hosts.ladder import Ladder
@@ -152,11 +152,11 @@ class EngineHost(Facts):
         try:
             work.prepared = work.context.run(self._prepare, engine, work.request)
             self._arrive(work, scheduler)
-        except ContextReduced:  # in its turn the engine makes the whole context, and prepares
-            work.whole = True
-            self._arrive(work, scheduler)
         except Exception as error:
-            scheduler.refuse(work, error)
+            if work.needs_whole(error):  # in its turn the engine makes the whole context, and prepares
+                self._arrive(work, scheduler)
+            else:
+                scheduler.refuse(work, error)
 
     def _prepare(self, engine: Preparing, request: Request) -> object | None:
         """None when the engine was closed meanwhile: then the engine prepares the request in its turn."""

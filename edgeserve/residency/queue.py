@@ -91,12 +91,11 @@ class Queue:
                     return last
             return None
 
-    def wait_again(self, work: Work) -> bool:
-        """Let work under way wait once more, for the whole context. False when it had that, and when it has ended."""
+    def wait_again(self, work: Work, error: Exception | None) -> bool:
+        """Let work under way wait once more, where ``error`` is that it needs the whole context."""
         with self._state:
-            if work.whole or not self._waiting.end(work):
+            if not work.needs_whole(error) or not self._waiting.end(work):
                 return False
-            work.whole, work.prepared = True, None
             work.place.begun -= 1
             work.place.running -= 1
             self._waiting.add(work)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable
 
 from edgeserve.clients import Groups, Idle
-from edgeserve.errors import Busy, Cancelled, ContextReduced, EdgeserveError, SlowReader
+from edgeserve.errors import Busy, Cancelled, EdgeserveError, SlowReader
 from edgeserve.residency.failure import explain
 from edgeserve.residency.host import LONG_PATIENCE, PATIENCE, Host
 from edgeserve.residency.queue import Queue
@@ -135,7 +135,7 @@ class Turns:
         return None
 
     def finish(self, admitted: Admitted, error: Exception | None) -> None:
-        if isinstance(error, ContextReduced) and self._queue.wait_again(admitted.work):
+        if self._queue.wait_again(admitted.work, error):
             return
         if self._finish(admitted.work, error):
             self.typical_seconds += 0.3 * (self._clock() - admitted.started - self.typical_seconds)

@@ -10,7 +10,7 @@ from dataclasses import field
 
 from edgeserve import messages
 from edgeserve.dataclass import dataclass
-from edgeserve.errors import Cancelled, EdgeserveError
+from edgeserve.errors import Cancelled, ContextReduced, EdgeserveError
 from edgeserve.jobs import INFO
 from edgeserve.messages import ChatRequest, Event, Request
 from edgeserve.residency.rounds import Place
@@ -99,6 +99,16 @@ class Work:
         """Stop within one token or segment and end with ``reason``. The first reason counts."""
         self.reason = self.reason or reason
         self.cancel.set()
+
+    def needs_whole(self, error: Exception | None) -> bool:
+        """Whether the answer, which has not begun, needs the whole context and may have it: at most once.
+
+        A prompt that is only read ahead moves no engine.
+        """
+        if self.whole or not isinstance(error, ContextReduced) or getattr(self.request, "ahead", False):
+            return False
+        self.whole, self.prepared = True, None
+        return True
 
     @property
     def is_long_text(self) -> bool:

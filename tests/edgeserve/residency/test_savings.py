@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -147,3 +148,13 @@ def test_a_prompt_that_a_reduced_context_cannot_hold_has_its_turn_with_the_whole
         assert isinstance(box.rest()[1], error or type(None))
         assert governor.whole == (len(text.split()) == 3)
         until(lambda: governor.released == governor.reserved)
+
+
+def test_a_prompt_that_is_read_ahead_moves_no_engine_for_the_whole_context() -> None:
+    engine = Reduced(fake_spec("llm"))
+    governor = Wholes(engine)
+    with contextlib.ExitStack() as stack:
+        gate = gate_of(engine, governor)
+        stack.callback(gate.stop)
+        assert isinstance(run(gate, dataclasses.replace(ask("one two three"), ahead=True))[1], ContextReduced)
+        assert governor.whole == 0
