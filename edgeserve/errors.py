@@ -19,6 +19,7 @@ The tree of errors:
     ├── TooManyRequests           a limit of the client's key is reached; ``retry_after`` says when to come back
     ├── ShuttingDown              the server is draining
     ├── DoesNotFit                the model cannot be held inside the memory budget
+    │   └── ContextReduced        a prompt fits the context that is configured, and not the one that memory left
     ├── MemoryPressure            memory ran critical while the answer was being made
     ├── Cancelled                 the client left
     ├── SlowReader                the client reads its answer too slowly while others wait
@@ -141,6 +142,9 @@ class ShuttingDown(EdgeserveError):
 
 class DoesNotFit(EdgeserveError):
     code = "insufficient_memory"
+
+
+class ContextReduced(DoesNotFit): ...
 
 
 class MemoryPressure(EdgeserveError):

@@ -153,7 +153,10 @@ class EngineHost(Facts):
             work.prepared = work.context.run(self._prepare, engine, work.request)
             self._arrive(work, scheduler)
         except Exception as error:
-            scheduler.refuse(work, error)
+            if work.needs_whole(error):  # in its turn the engine makes the whole context, and prepares
+                self._arrive(work, scheduler)
+            else:
+                scheduler.refuse(work, error)
 
     def _prepare(self, engine: Preparing, request: Request) -> object | None:
         """None when the engine was closed meanwhile: then the engine prepares the request in its turn."""

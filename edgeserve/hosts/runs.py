@@ -7,10 +7,12 @@ llama.cpp keeps the logits of the latest step alone, and the next step would rep
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 
 from edgeserve.clients import Idle
 from edgeserve.dataclass import dataclass
+from edgeserve.errors import MemoryPressure
 from edgeserve.messages import DiarizeRequest, EmbedRequest, Event, RerankRequest, SpeakRequest, TranscribeRequest
 from edgeserve.residency import wakes
 from edgeserve.residency.work import Admitted, Work
@@ -201,11 +203,29 @@ class Runs:
             work.emit(event)
             run.events += 1
             if run.events % CHECK_EVERY == 0:
-                self._check()
+                self._relieve(run)
             if not work.room():
                 run.paused = self._clock()
                 return False
         return True
+
+    def _relieve(self, run: Run) -> None:
+        """Check the pressure. At its worst the answer ends that ``_heaviest`` names; raises where that is this one."""
+        try:
+            self._check()
+        except MemoryPressure as error:
+            if (other := self._heaviest(run)) is run:
+                raise
+            other.work.abort(error)
+
+    def _heaviest(self, run: Run) -> Run:
+        """The latest answer of the client with most, of the key with most; among equals an unread one, or ``run``."""
+        held = Counter(group for one in self for group in one.work.place.groups)
+        able = [one for one in self if not one.work.cancel.is_set() or one is run]
+        return max(
+            reversed(able),
+            key=lambda one: (*(held[group] for group in one.work.place.groups), one.paused is not None, one is run),
+        )
 
     def _end(self, run: Run, error: Exception | None = None) -> Ended:
         self._runs.remove(run)

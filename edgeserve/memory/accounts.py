@@ -18,7 +18,7 @@ from edgeserve.errors import ShuttingDown
 from edgeserve.figures.figures import Figures
 from edgeserve.jobs import INFO
 from edgeserve.memory.amount import Amount
-from edgeserve.memory.budget import Budget
+from edgeserve.memory.budget import Budget, margin
 from edgeserve.memory.entry import Entry, need_of
 from edgeserve.memory.history import History
 from edgeserve.memory.occupancy import OPTIONAL, Need, Occupancy, Saving, booked, overhead
@@ -73,8 +73,7 @@ class Accounts:
         self.tickets = Tickets()
         self.stirred = 0
         """Calls of ``stir``."""
-        self.progress = 0
-        """Answers that began or ended, and engines that moved."""
+        self.progress = 0  # answers that began or ended, and engines that moved
         self.closing = False
         self._wait = wait
         self._base, self._least_base = 0, sys.maxsize
@@ -127,10 +126,7 @@ class Accounts:
             self._entries[resident.id] = Entry(resident, parked_at=self.wall())
 
     def forget(self, resident: Resident) -> None:
-        """Close the account of an engine that is served no more. It holds nothing.
-
-        The account stays where another engine of the same id has taken its place.
-        """
+        """Close the account of an engine that is served no more, unless another of the same id has taken its place."""
         with self.changed:
             if self.of(resident) is not None:
                 del self._entries[resident.id]
@@ -142,8 +138,7 @@ class Accounts:
             try:
                 if (move := entry.observe()) is not None:
                     self.figures.moved(entry.resident.spec, move)
-            except Exception:
-                # One broken engine must not keep memory from all others.
+            except Exception:  # one broken engine must not keep memory from all others
                 log.exception("the memory of %s could not be observed", entry.resident.spec.name)
 
     def note_overhead(self, readings: Readings) -> None:
@@ -171,14 +166,19 @@ class Accounts:
         """Bytes of requests and answers, and of the processes that decode them: all come and go."""
         return self.undelivered() + self.traffic.held + self.helpers()
 
-    def _passing_in(self, readings: Readings) -> int:
-        """As ``passing``, with the decoders that have ended since this reading."""
-        return self.passing + max(0, readings.process.helpers - self.helpers())
+    def passing_of_others(self, readings: Readings) -> int:
+        """Bytes of other requests and answers, with the decoders that have ended since this reading."""
+        return max(0, self.passing + max(0, readings.process.helpers - self.helpers()) - own.get().held)
 
-    def passing_of_others(self, readings: Readings, unbooked: int = 0) -> int:
-        """Bytes of other requests and answers. With some, all of ``unbooked`` beyond the least base may be theirs."""
-        counted = max(0, self._passing_in(readings) - (mine := own.get().held))
-        return max(counted, unbooked - self._least_base - mine) if counted else 0
+    def beside(self, readings: Readings, limit: Budget) -> tuple[int, int]:
+        """Private bytes beside all engines, and those of them that pass. The ``margin`` of others' bytes is left out.
+
+        While others' requests run, all bytes beyond the least base may be theirs. The caller holds the lock.
+        """
+        counted, unbooked = self.passing_of_others(readings), max(self.base(), overhead(self.occupancies(), readings))
+        passing = max(counted, unbooked - self._least_base - own.get().held) if counted else 0
+        left_out = min(counted, unbooked, margin(readings, limit))
+        return unbooked - left_out, passing - left_out
 
     def booked(self) -> Amount:
         """Memory that all engines hold: the sum over their rungs and over the running requests."""
@@ -216,8 +216,8 @@ class Accounts:
         The caller holds the lock.
         """
         residents = self.occupancies(busy, spent)
-        unbooked = max(self.base(), overhead(residents, readings))
-        rules = Rules(limit, self.policy, unbooked, self.clock(), self.passing_of_others(readings, unbooked))
+        unbooked, passing = self.beside(readings, limit)
+        rules = Rules(limit, self.policy, unbooked, self.clock(), passing)
         others = [one for one in self.tickets if one.id in self._entries and one.id != entry.resident.id]
         line = [Claim(need_of(self._entries[one.id]), one.way) for one in others]
         ahead = len([one for one in others if ticket is None or one.place < ticket.place])

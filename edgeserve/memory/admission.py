@@ -10,13 +10,13 @@ from edgeserve.errors import Busy, DoesNotFit
 from edgeserve.jobs import INFO
 from edgeserve.memory import refusal
 from edgeserve.memory.accounts import Accounts
-from edgeserve.memory.amount import NOTHING
+from edgeserve.memory.amount import NOTHING, without_requests
 from edgeserve.memory.budget import Budget, budget, text_warning, too_large, vision_refusal
 from edgeserve.memory.entry import Entry, need_of
 from edgeserve.memory.history import in_mb
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.occupancy import WHOLE, Need
-from edgeserve.memory.plan import Decision, Verdict
+from edgeserve.memory.plan import Case, Decision, Verdict
 from edgeserve.memory.reservations import Reservation, Reservations
 from edgeserve.memory.switch import Attempt, Switch
 from edgeserve.memory.traffic import own
@@ -43,13 +43,16 @@ class Admission:
         self._switch = Switch(accounts, probe, mover)
         self.reservations = Reservations(accounts, probe)
 
-    def reserve_at_once(self, entry: Entry, readings: Readings, limit: Budget) -> Reservation | None:
+    def reserve_at_once(
+        self, entry: Entry, readings: Readings, limit: Budget, whole: bool = False
+    ) -> Reservation | None:
         """Reserve for a hot engine whose request fits, else None. Reads nothing and waits for nothing.
 
-        None also for an engine in the way of requests that wait for memory: it admits nothing new.
+        None also for an engine in the way of requests that wait for memory: it admits nothing new. And for one with
+        less than its whole context, where a request needs the ``whole``.
         """
         with self._accounts.changed:
-            if entry.resident.rung is not Rung.HOT or entry.hot is None:
+            if entry.resident.rung is not Rung.HOT or entry.hot is None or (whole and entry.full is not None):
                 return None
             return self._admit(entry, self._accounts.turn(entry, readings, limit))
 
@@ -64,21 +67,43 @@ class Admission:
         with self._accounts.changed:
             return self._admit(entry, self._accounts.turn(entry, readings, limit))
 
-    def reserve(self, entry: Entry, cancel: Cancel | None = None, arrived: float | None = None) -> Reservation:
+    def reserve(
+        self, entry: Entry, cancel: Cancel | None = None, arrived: float | None = None, whole: bool = False
+    ) -> Reservation:
         """Make room by the plan until the need fits; in its turn, when others wait for memory too.
 
         Blocks while engines in the way finish their answers and step down, while their memory comes back, and while
         requests ahead have their turn. Raises DoesNotFit, ShuttingDown, and Cancelled within ``switch_interval`` of
         ``cancel``; a cancelled request moves no engine. Raises Busy after ``queue_seconds`` in which no answer is under
         way and no engine moves, and when answers under way are stuck.
-        ``arrived``: when the request came, on the accounts' clock; None: now.
+        ``arrived``: when the request came, on the accounts' clock; None: now. ``whole``: the request needs the whole
+        context; an engine that does with less steps down first, where the whole one can fit at all.
         """
         try:
+            if whole:
+                self._make_whole(entry)
             return self._reserve(entry, cancel, arrived)
         except (DoesNotFit, Busy) as error:
             needed = in_mb(entry.need.total)
             self._accounts.timeline.note_rarely("refusal", entry.resident.id, needed_mb=needed, why=error.message)
             raise
+        finally:
+            entry.whole = False
+
+    def _make_whole(self, entry: Entry) -> None:
+        self.expect(entry)
+        full, readings = entry.full or entry.hot, self._probe.read_quick()
+        if full is None:
+            return
+        limit, accounts = budget(readings, self._accounts.policy), self._accounts
+        with accounts.changed:
+            entry.whole = True
+            need = dataclasses.replace(need_of(entry), amount=without_requests(full) - entry.standing + entry.request)
+            unbooked, passing = accounts.beside(readings, limit)
+            case = Case(need, accounts.occupancies(), limit, accounts.policy, unbooked, passing=passing)
+            entry.whole = case.wait_or_refuse().verdict is Verdict.WAIT
+        if entry.whole and entry.full is not None:
+            self._mover.step_down(entry, Rung.WARM, "memory_needed", leased=True)
 
     def _reserve(self, entry: Entry, cancel: Cancel | None, arrived: float | None) -> Reservation:
         self._prepare(entry)

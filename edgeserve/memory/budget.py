@@ -64,6 +64,11 @@ def budget(readings: Readings, policy: MemoryPolicy, *, settled: bool = True) ->
     )
 
 
+def margin(readings: Readings, limit: Budget) -> int:
+    """Bytes of the memory beyond the budget that the requests of clients may take beside engines: half of it."""
+    return max(0, min(readings.total, readings.available + readings.unreclaimable) - limit.usable) // 2
+
+
 def os_reserve(total: int, policy: MemoryPolicy) -> int:
     """Bytes left to the system: 4 GB up to 16 GB of memory, 6 up to 64, 8 up to 128, else 12.
 

@@ -37,6 +37,7 @@ class Entry:
     - ``hot``: memory of the hot engine: measured, or until then expected. ``source`` names the origin of the figure.
       A prefix cache comes on top.
     - ``full``: ``hot`` with everything that is configured, while the engine does with less.
+    - ``whole``: its way up takes no smaller context: a prompt needs all of it.
     - ``warm``: memory of the warm engine. ``seen``: the last rung that the accounts know of.
     - ``active``: open reservations. ``climbing``: the engine is on its way up under one of them.
     - ``inexact``: other engines took or returned memory during the last way up. Runtimes measure themselves by the
@@ -58,6 +59,7 @@ class Entry:
     climbing: bool = False
     inexact: bool = False
     noisy: bool = False
+    whole: bool = False
     active: int = 0
     uses: int = 0
     parked_at: float = 0.0
@@ -239,7 +241,7 @@ class Entry:
     def savings(self, spent: Set[tuple[str, str]]) -> Iterator[Saving]:
         """Savings that the engine offers and that are not ``spent``, in the order of use."""
         offered = self.resident.savings()
-        for kind in SAVING_ORDER:
+        for kind in SAVING_ORDER[:1] if self.whole else SAVING_ORDER:
             if offered.get(kind, 0) > 0 and (self.resident.id, kind) not in spent:
                 yield Saving(self.resident.id, kind, offered[kind])
 

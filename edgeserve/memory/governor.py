@@ -97,12 +97,15 @@ class Governor:
         self._loop.join()
         self.probe.stop()
 
-    def reserve(self, resident: Resident, cancel: Cancel | None = None, arrived: float | None = None) -> Reservation:
+    def reserve(
+        self, resident: Resident, cancel: Cancel | None = None, arrived: float | None = None, whole: bool = False
+    ) -> Reservation:
         """Set aside the memory for one request, and for the engine's way up to hot.
 
         At once for a hot engine whose request fits. Otherwise as ``Admission.reserve``.
         """
-        return self.reserve_at_once(resident) or self._admission.reserve(self.accounts[resident.id], cancel, arrived)
+        entry = self.accounts[resident.id]
+        return self.reserve_at_once(resident, whole) or self._admission.reserve(entry, cancel, arrived, whole)
 
     def wake(self) -> None:
         """A lease has ended, or a request is cancelled: whoever waits for memory looks again. Any thread."""
@@ -110,12 +113,12 @@ class Governor:
             if self.accounts.tickets:
                 self.accounts.stir()
 
-    def reserve_at_once(self, resident: Resident) -> Reservation | None:
+    def reserve_at_once(self, resident: Resident, whole: bool = False) -> Reservation | None:
         """Reserve for a hot engine by the latest reading; None when the request does not fit. Never waits."""
-        now = self._gauge.latest()
+        now, entry = self._gauge.latest(), self.accounts[resident.id]
         if now.level >= Level.HIGH and self.accounts.clock() - self._relief.relieved_at >= QUIET_SECONDS:
             self._loop.wake()
-        if found := self._admission.reserve_at_once(self.accounts[resident.id], now.readings, now.budget):
+        if found := self._admission.reserve_at_once(entry, now.readings, now.budget, whole):
             self._relief.bound_states(found.entry)
         return found
 
@@ -252,7 +255,7 @@ class Governor:
 class OpenGovernor(Governor):
     """EDGESERVE_ENABLE_MEMORY_GOVERNOR=false: admits everything and moves nothing by itself; still keeps accounts."""
 
-    def reserve(self, resident: Resident, cancel: Cancel | None = None, arrived: float | None = None) -> Reservation:
+    def reserve(self, resident: Resident, *_: object, **__: object) -> Reservation:
         """Reserve at once, whatever memory there is. An optional context is still cut to the room that there is."""
         entry = self.accounts[resident.id]
         self._admission.expect(entry)

@@ -23,8 +23,8 @@ from edgeserve.units import MB
 log = logging.getLogger("edgeserve.memory")
 
 QUIET_SECONDS = 1.0
-"""A reservation under pressure wakes the pressure loop at most this often. So often does an answer clean up, and a
-client collect garbage."""
+"""A reservation under pressure wakes the pressure loop at most this often. So often does an answer clean up, or end,
+and a client collect garbage."""
 
 
 class Relief:
@@ -51,6 +51,7 @@ class Relief:
         self._emergency = threading.Lock()
         self.relieved_at = float("-inf")
         """Start of the last round, on the accounts' clock."""
+        self._stopped_at = float("-inf")
 
     def check(self) -> None:
         """Called while an answer is made; takes microseconds below CRITICAL.
@@ -106,8 +107,8 @@ class Relief:
 
     def _is_urgent(self) -> bool:
         now = self._gauge.latest()
-        if now.level is not Level.CRITICAL:
-            return False
+        if now.level is not Level.CRITICAL or self._accounts.clock() - self._stopped_at < QUIET_SECONDS:
+            return False  # the memory of an answer comes back a moment after its end
         return self._accounts.clock() - self.relieved_at >= QUIET_SECONDS or not self._is_passing(now)
 
     def _clean_up(self) -> None:
@@ -123,6 +124,7 @@ class Relief:
         self._defragment()
         now = self._without_helpers(self._gauge.latest())  # now they may be what is left
         if now.level is Level.CRITICAL and not self._is_passing(now):
+            self._stopped_at = self._accounts.clock()
             counts["stopped"] += 1
             self._accounts.timeline.note("answer_stopped", percent=round(now.percent))
             raise MemoryPressure(

@@ -96,6 +96,16 @@ class Queue:
                     return last
             return None
 
+    def wait_again(self, work: Work, error: Exception | None) -> bool:
+        """Let work under way wait once more, where ``error`` is that it needs the whole context."""
+        with self._state:
+            if not work.needs_whole(error) or not self._waiting.end(work):
+                return False
+            work.place.begun -= 1
+            work.place.running -= 1
+            self._waiting.add(work)
+            return True
+
     def end(self, work: Work) -> bool:
         """Forget work that has ended. False when it was forgotten before."""
         with self._state:

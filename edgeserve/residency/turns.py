@@ -141,6 +141,8 @@ class Turns:
         return None
 
     def finish(self, admitted: Admitted, error: Exception | None) -> None:
+        if self._queue.wait_again(admitted.work, error):
+            return
         if self._finish(admitted.work, error):
             self.typical_seconds += 0.3 * (self._clock() - admitted.started - self.typical_seconds)
 

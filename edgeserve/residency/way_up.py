@@ -27,11 +27,11 @@ class WayUp:
         """True on the thread that asks for memory now, and so holds the engine: it may make the engine do with less."""
         return self._thread == threading.get_ident()
 
-    def reserve(self, cancel: Cancel | None = None, arrived: float | None = None) -> Reservation:
+    def reserve(self, cancel: Cancel | None = None, arrived: float | None = None, whole: bool = False) -> Reservation:
         """As ``Governor.reserve``, once all machines of the model answer. Raises Unreachable before anything moves."""
         self._check_nodes()
         with self._asking():
-            return self._governor.reserve(self._resident, cancel, arrived)
+            return self._governor.reserve(self._resident, cancel, arrived, whole)
 
     def reserve_if_free(self) -> Reservation | None:
         """As ``Governor.reserve_if_free``. Raises Unreachable."""
@@ -44,13 +44,14 @@ class WayUp:
 
         ``beside``: answers are under way. The engine is hot then, and False comes at once where memory is short.
         """
+        work = admitted.work
         if beside:
-            reservation = self._governor.reserve_at_once(self._resident)
+            reservation = self._governor.reserve_at_once(self._resident, work.whole)
             if reservation is not None:
                 admitted.held.enter_context(reservation)
             return reservation is not None
-        reservation = admitted.held.enter_context(self.reserve(admitted.work.cancel, admitted.work.arrived))
-        admitted.work.check_wanted()
+        reservation = admitted.held.enter_context(self.reserve(work.cancel, work.arrived, work.whole))
+        work.check_wanted()
         self.climb(reservation)
         return True
 

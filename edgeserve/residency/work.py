@@ -10,7 +10,7 @@ from dataclasses import field
 
 from edgeserve import messages
 from edgeserve.dataclass import dataclass
-from edgeserve.errors import Cancelled, EdgeserveError
+from edgeserve.errors import Cancelled, ContextReduced, EdgeserveError
 from edgeserve.jobs import INFO
 from edgeserve.messages import ChatRequest, Event, Request
 from edgeserve.residency.rounds import Place
@@ -72,7 +72,7 @@ class Work:
     thread as the answer begins, its engine hot; it must neither wait nor raise. ``context`` carries the request id to
     the log lines of other threads. ``place`` is shared by all work of one lease. ``prepared`` is the engine's own form
     of the request, made before its turn. ``arrived`` and ``started``: when the gate got it, and when its turn came, on
-    the gate's clock.
+    the gate's clock. ``whole``: the prompt was too long for a context that memory had made smaller.
     """
 
     request: Request
@@ -86,6 +86,7 @@ class Work:
     prepared: object | None = None
     arrived: float | None = None
     started: float | None = None
+    whole: bool = False
 
     def let_go(self) -> None:
         """Forget the request and the reader, behind the end: errors and readers know the work, and it knows them.
@@ -98,6 +99,16 @@ class Work:
         """Stop within one token or segment and end with ``reason``. The first reason counts."""
         self.reason = self.reason or reason
         self.cancel.set()
+
+    def needs_whole(self, error: Exception | None) -> bool:
+        """Whether the answer, which has not begun, needs the whole context and may have it: at most once.
+
+        A prompt that is only read ahead moves no engine.
+        """
+        if self.whole or not isinstance(error, ContextReduced) or getattr(self.request, "ahead", False):
+            return False
+        self.whole, self.prepared = True, None
+        return True
 
     @property
     def is_long_text(self) -> bool:

@@ -23,7 +23,7 @@ from edgeserve.engines.llama.prepare import Prepared, check_inputs, prepare_chat
 from edgeserve.engines.llama.prompt import prompt_text
 from edgeserve.engines.llama.texts import read_text
 from edgeserve.engines.shortening import shortened
-from edgeserve.errors import Busy, ContextOverflow, DoesNotFit, EngineFailure, InvalidRequest
+from edgeserve.errors import Busy, ContextOverflow, ContextReduced, EngineFailure, InvalidRequest
 from edgeserve.messages import (
     ChatEvent,
     ChatRequest,
@@ -217,7 +217,7 @@ class LlamaChat(LlamaLadder):
 
     @contextlib.contextmanager
     def _explain_overflow(self, limit: int) -> Iterator[None]:
-        """Say so when a prompt overflows ``limit`` tokens for lack of memory, not by its own wish: DoesNotFit.
+        """Say so when a prompt overflows ``limit`` tokens for lack of memory, not by its own wish: ContextReduced.
 
         A context of automatic size promises its first tokens alone: beyond them the error stays the client's.
         """
@@ -231,7 +231,7 @@ class LlamaChat(LlamaLadder):
             if not self._configured.context and now >= DEFAULT_CONTEXT:
                 text = f"{error}. Memory has room for {now} of {full} tokens: for more, set context in models.toml"
                 raise ContextOverflow(text, param=error.param, figures=error.figures) from error
-            raise DoesNotFit(
+            raise ContextReduced(
                 f"{error}. Memory is short: the context was reduced from {full} to {now} tokens until the engine is "
                 'next idle; free memory on the device, or set kv_type = "q8_0" in models.toml',
                 param="messages",

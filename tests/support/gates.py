@@ -62,7 +62,7 @@ class CountingGovernor:
     def wake(self) -> None: ...
 
     def reserve(
-        self, resident: Any, cancel: Any = None, arrived: float | None = None
+        self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False
     ) -> contextlib.AbstractContextManager[object]:
         if self.refuse:
             raise self.refuse
@@ -78,7 +78,7 @@ class CountingGovernor:
     def _release(self) -> None:
         self.released += 1
 
-    def reserve_at_once(self, resident: Any) -> object | None:
+    def reserve_at_once(self, resident: Any, whole: bool = False) -> object | None:
         return self.reserve(resident)
 
     def reserve_if_free(self, resident: Any) -> object | None:

@@ -6,12 +6,15 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
+from support.cases import each
 from support.contract import ask
 from support.gates import Clock, Mailbox
 
+from edgeserve.clients import Client
 from edgeserve.errors import MemoryPressure
 from edgeserve.hosts.runs import CHECK_EVERY, Runs
 from edgeserve.messages import TokenEvent
+from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import Admitted
 
 WORD = TokenEvent("word")
@@ -56,6 +59,39 @@ def test_the_pressure_is_checked_between_events_and_ends_the_answer_that_finds_i
     (ended,), _ = runs.advance()
     assert isinstance(ended.error, MemoryPressure)
     assert (box.items.qsize(), freed) == (CHECK_EVERY, ["freed"])
+
+
+@each(
+    ("clients", "paused", "ended"),
+    [
+        ("abb", "", 2),
+        ("bab", "", 0),
+        ("aab", "", 0),
+        ("ab", "", 0),
+        ("ab", "b", 1),
+        ("aabb", "", 0),
+        ("abbccc", "b", 5),
+    ],
+)
+def test_at_critical_the_latest_answer_of_the_client_with_most_ends(clients: str, paused: str, ended: int) -> None:
+    """The answer ended that found it, also where another client had many. Of equals, an unread one ends."""
+    left = 1
+
+    def critical() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise MemoryPressure("critical")
+
+    runs = Runs(critical, Clock())
+    works = []
+    for one in clients:
+        add(runs, (WORD for _ in range(CHECK_EVERY + 1)))
+        works.append(list(runs)[-1].work)
+        works[-1].place = Place(Client(address=one))
+        list(runs)[-1].paused = 0.0 if one in paused else None
+    done = [one.admitted.work for one in runs.advance()[0] if one.error is not None]
+    assert [*done, *(one for one in works if isinstance(one.reason, MemoryPressure))] == [works[ended]]
 
 
 def test_an_answer_that_cannot_be_closed_gives_its_memory_back(caplog: pytest.LogCaptureFixture) -> None:

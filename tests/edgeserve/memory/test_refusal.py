@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.cases import each
-from support.memory import FakeResident, World
+from support.memory import POLICY, FakeResident, ThriftyResident, World
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, DoesNotFit
@@ -209,3 +210,31 @@ def test_a_text_model_over_the_threshold_only_logs_a_warning(tmp_path: Path, cap
     with caplog.at_level(logging.WARNING):
         world.heat("llm")
     assert "Model size 0.8 GB exceeds 70% of 1.0 GB system memory. Expect extreme slowness" in caplog.text
+
+
+@each(("mine", "others", "waits"), [(0, 120, False), (0, 230, True), (120, 0, True)])
+def test_what_others_send_keeps_no_engine_cold_within_half_of_what_the_budget_leaves(
+    owning: Callable[[int], None], mine: int, others: int, waits: bool
+) -> None:
+    """A transcription waited for the end of another's speech, beside which it had room but for a third one's files."""
+    llm = FakeResident("llm", 0, 800)
+    world = World(1250, llm, policy=dataclasses.replace(POLICY, max_percent=0.8))
+    owning(mine * MB)
+    world.governor.accounts.traffic.came = world.probe.base = (mine + others) * MB
+    with pytest.raises((Busy, DoesNotFit)) if waits else contextlib.nullcontext():
+        world.heat("llm")
+
+
+def test_no_context_shrinks_for_what_others_send_within_half_of_what_the_budget_leaves() -> None:
+    llm = ThriftyResident("llm", 0, 800, context=300)
+    world = World(1250, llm, policy=dataclasses.replace(POLICY, max_percent=0.8))
+    world.governor.accounts.traffic.came = world.probe.base = 120 * MB
+    assert world.heat("llm").takes.private == 800 * MB
+
+
+def test_memory_of_other_programs_is_no_room_for_what_clients_send() -> None:
+    world = World(1250, FakeResident("llm", 0, 800), policy=dataclasses.replace(POLICY, max_percent=0.8))
+    world.governor.accounts.traffic.came = world.probe.base = 120 * MB
+    world.probe.others = 250 * MB
+    with pytest.raises(Busy):
+        world.heat("llm")

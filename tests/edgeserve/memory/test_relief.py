@@ -84,6 +84,18 @@ def test_at_critical_with_nothing_left_the_answer_fails_with_the_figures() -> No
     assert world.governor.fragmentation()["num_ooms"] == 1
 
 
+def test_the_next_answer_is_stopped_once_the_memory_of_the_last_may_have_come_back() -> None:
+    """Eight answers checked within some milliseconds, and all of them ended for the memory of one."""
+    world = world_at(95, FakeResident("llm", 0, 10))
+    world.residents["llm"].leases = 1
+    with pytest.raises(MemoryPressure):
+        world.governor.check()
+    world.governor.check()
+    world.later(1)
+    with pytest.raises(MemoryPressure):
+        world.governor.check()
+
+
 @each(
     ("own", "bodies", "answers", "stops"),
     [

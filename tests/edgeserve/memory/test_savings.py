@@ -73,3 +73,57 @@ def test_a_step_down_that_keeps_a_cache_expects_the_rest_back() -> None:
     assert record is not None
     assert record.expected == record.freed == 280 * MB
     assert world.booked() == 20 * MB
+
+
+def beside_speech(*, pinned: bool = False) -> tuple[World, ThriftyResident]:
+    """A model that became hot with a smaller context beside another engine."""
+    llm = ThriftyResident("llm", 0, 700, context=300)
+    world = World(1000, llm, FakeResident("asr", 400, 100, pinned=pinned))
+    world.heat("asr")
+    world.later(60)
+    assert world.heat("llm").takes.private < 700 * MB
+    return world, llm
+
+
+def test_a_request_that_needs_the_whole_context_gets_it_in_its_turn() -> None:
+    """Its prompt was refused for as long as others used the two engines, without an end."""
+    world, llm = beside_speech()
+    assert world.governor.reserve_at_once(llm, whole=True) is None
+    reservation = world.governor.reserve(llm, whole=True)
+    assert (llm.rung, world.residents["asr"].rung) == (Rung.WARM, Rung.WARM)
+    llm.climb()
+    world.governor.settle(reservation)
+    world.governor.release(reservation)
+    assert llm.takes.private == 700 * MB
+    with world.governor.reserve_at_once(llm, whole=True) or pytest.fail("it is whole"):
+        assert world.booked() <= 1000 * MB
+
+
+def test_the_next_way_up_may_take_a_smaller_context_again() -> None:
+    world, llm = beside_speech()
+    world.governor.release(world.governor.reserve(llm, whole=True))
+    world.heat("asr")
+    world.later(60)
+    assert world.heat("llm").takes.private < 700 * MB
+
+
+def test_a_whole_context_that_can_never_fit_leaves_the_engine_as_it_is() -> None:
+    """Else one long prompt after the other would take the context from all."""
+    world, llm = beside_speech(pinned=True)
+    before = llm.takes
+    with world.governor.reserve(llm, whole=True):
+        assert (llm.rung, llm.takes, world.waits) == (Rung.HOT, before, [])
+
+
+def test_a_whole_context_waits_for_what_others_send() -> None:
+    llm = ThriftyResident("llm", 0, 700, context=300)
+    world = World(1000, llm)
+    world.governor.accounts.traffic.came = world.probe.base = 350 * MB
+    assert world.heat("llm").takes.private < 700 * MB
+
+    def end() -> None:
+        world.governor.accounts.traffic.gone, world.probe.base = 350 * MB, 0
+
+    world.on_wait = end
+    world.governor.release(world.governor.reserve(llm, whole=True))
+    assert (llm.takes.private, len(world.waits)) == (700 * MB, 1)

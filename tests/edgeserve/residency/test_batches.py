@@ -228,7 +228,7 @@ def test_a_refused_request_leaves_nothing_reserved(gates: Make) -> None:
 class Tight(CountingGovernor):
     """Has memory for one request at a time."""
 
-    def reserve_at_once(self, resident: Any) -> object | None:
+    def reserve_at_once(self, resident: Any, whole: bool = False) -> object | None:
         return None
 
 

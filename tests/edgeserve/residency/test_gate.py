@@ -115,7 +115,7 @@ class Full(CountingGovernor):
         super().__init__()
         self.waiting = threading.Event()
 
-    def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None) -> Any:
+    def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False) -> Any:
         if isinstance(cancel, threading.Event):
             return super().reserve(resident, cancel, arrived)
         self.waiting.set()
@@ -303,7 +303,7 @@ class Waiting(CountingGovernor):
         super().__init__()
         self.asked = threading.Event()
 
-    def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None) -> Any:
+    def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False) -> Any:
         self.asked.set()
         assert cancel.wait(10)
         raise Cancelled("the request was cancelled while it waited for memory")
@@ -364,7 +364,7 @@ class Leaving(CountingGovernor):
         if when == self.when:
             self.work.abort(Cancelled("the client left"))
 
-    def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None) -> Any:
+    def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False) -> Any:
         reservation = super().reserve(resident, cancel, arrived)
         self.leave("reserved")
         return reservation

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.cases import each
 from support.contract import ask
-from support.gates import CountingGovernor, Held, Mailbox, engine_of, run
+from support.gates import CountingGovernor, Held, Mailbox, engine_of, fake_spec, gate_of, run
 from support.server import serving, small_pool, until
 
 from edgeserve.engine import Rung
+from edgeserve.engines.fake.chat import FakePreparingChat
+from edgeserve.errors import ContextOverflow, ContextReduced, DoesNotFit
 from edgeserve.residency.gate import Gate
 from edgeserve.units import MB
 
@@ -50,7 +55,7 @@ def test_a_request_may_make_room_in_its_own_engine(gates: Callable[..., Gate]) -
     """The governor asks while the gate reserves: its worker holds the lock, and a lease is out."""
 
     class Saving(CountingGovernor):
-        def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None) -> Any:
+        def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False) -> Any:
             told.append(resident.shed("context", 1))
             return super().reserve(resident, cancel, arrived)
 
@@ -77,3 +82,79 @@ def test_an_idle_prefix_cache_goes_before_any_engine_does(cache_mb: int) -> None
         # 100 each are mapped.
         kept = llm.savings()["prefix_cache"]
         assert running.pool.governor.accounts.booked().host == (200 + 500 + 2 * 100) * MB + kept
+
+
+class Reduced(FakePreparingChat):
+    """Its way up beside other engines takes a context of 1 word in place of 3, until a request needs the whole one."""
+
+    early = False
+    limit, made = 1, 0
+
+    def prepare(self, request: Any) -> str:
+        if self.early and self.rung is Rung.HOT:
+            self._check(request)
+        return super().prepare(request)
+
+    def run(self, request: Any, cancel: Any, prepared: object | None = None) -> Any:
+        self._check(request)
+        yield from super().run(request, cancel, prepared)
+
+    def _check(self, request: Any) -> None:
+        if (size := len(self._prompt(request).split())) > self.limit:
+            raise ContextReduced(f"{size} words") if size <= 3 else ContextOverflow(f"{size} words")
+
+
+class Wholes(CountingGovernor):
+    """Counts the requests that need the whole context, and gives it where ``fits``."""
+
+    def __init__(self, engine: Reduced, *, fits: bool = True) -> None:
+        super().__init__()
+        self.engine, self.fits, self.whole = engine, fits, 0
+
+    def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False) -> Any:
+        self.whole += whole
+        self.engine.limit = 3 if whole and self.fits else self.engine.limit
+        return super().reserve(resident, cancel, arrived)
+
+    def reserve_at_once(self, resident: Any, whole: bool = False) -> Any:
+        return None if whole and self.engine.limit < 3 else super().reserve(resident)
+
+
+@each("early", [False, True])
+@each(
+    ("text", "fits", "error"),
+    [("one two three", True, None), ("one two three", False, DoesNotFit), ("a b c d", True, ContextOverflow)],
+)
+def test_a_prompt_that_a_reduced_context_cannot_hold_has_its_turn_with_the_whole_one(
+    early: bool, text: str, fits: bool, error: type[Exception] | None
+) -> None:
+    """It was refused with 507 for as long as others used the engine and those beside it."""
+    engine = Reduced(fake_spec("llm"))
+    engine.early = early
+    governor = Wholes(engine, fits=fits)
+    with contextlib.ExitStack() as stack:
+        gate = gate_of(engine, governor)
+        stack.callback(gate.stop)
+        assert run(gate, ask("word"))[1] is None
+        held, other = Held(engine), Mailbox()
+        gate.acquire()
+        gate.submit(other.work(ask("one")))
+        assert held.entered.wait(10)
+        box = Mailbox()
+        gate.acquire()
+        gate.submit(box.work(ask(text)))
+        held.go.set()
+        assert other.rest()[1] is None
+        assert isinstance(box.rest()[1], error or type(None))
+        assert governor.whole == (len(text.split()) == 3)
+        until(lambda: governor.released == governor.reserved)
+
+
+def test_a_prompt_that_is_read_ahead_moves_no_engine_for_the_whole_context() -> None:
+    engine = Reduced(fake_spec("llm"))
+    governor = Wholes(engine)
+    with contextlib.ExitStack() as stack:
+        gate = gate_of(engine, governor)
+        stack.callback(gate.stop)
+        assert isinstance(run(gate, dataclasses.replace(ask("one two three"), ahead=True))[1], ContextReduced)
+        assert governor.whole == 0
