@@ -31,12 +31,10 @@ HEADER = struct.Struct("<IIIBB")
 LARGE = MB
 """Bytes of a body that still goes through the socket."""
 MOST_HEAD, MOST_BODY, MOST_DESCRIPTORS = 64 * MB, 1024 * MB, 16
-MOST_WAITING = 4 * MOST_DESCRIPTORS
-"""Descriptors that have come before their frames were read."""
+MOST_WAITING = 4 * MOST_DESCRIPTORS  # that have come before their frames were read
 READ = 64 * 1024
 RETRY_SECONDS = 5.0
-SHARED = 1 << 7
-"""Flag beside the number of descriptors: the first one holds the body."""
+SHARED = 1 << 7  # flag beside the number of descriptors: the first one holds the body
 
 
 class Kind(enum.IntEnum):
@@ -153,14 +151,16 @@ class Channel:
                 os.close(shared)
 
     def _send(self, parts: Sequence[bytes | memoryview], passed: Sequence[int]) -> None:
+        sent = 0
         try:
             sent = socket.send_fds(self._socket, parts, list(passed)) if passed else self._socket.sendmsg(parts)
             if sent < sum(map(len, parts)):
                 self._socket.sendall(memoryview(b"".join(parts))[sent:])
         except BlockingIOError as error:  # SO_SNDTIMEO
             raise TimeoutError("the other process reads nothing") from error
-        except BaseException:  # the other process would read the next frame as the rest of this one
-            self._socket.shutdown(socket.SHUT_RDWR)
+        except BaseException:
+            if sent:  # the other process would read the next frame as the rest of this one
+                self._socket.shutdown(socket.SHUT_RDWR)
             raise
 
     def comes(self, seconds: float | None = None) -> bool:

@@ -9,6 +9,9 @@ from edgeserve.clients import Groups, Idle
 from edgeserve.residency.rounds import Rounds, sacrifice
 from edgeserve.residency.work import Work
 
+WHOLE_SECONDS = 30.0
+"""Seconds for which a prompt waits for the whole context while other answers are under way. Then it is refused."""
+
 
 class Queue:
     """``state``, the gate's lock, guards the queue. Every method takes it; the calling thread may hold it already.
@@ -24,6 +27,8 @@ class Queue:
         self._reading: Rounds[Work] = Rounds()
         """Long texts to read, which are prepared beside all others."""
         self._waiting: Rounds[Work] = Rounds()
+        self._whole: Rounds[Work] = Rounds()
+        """Prompts that need the whole context of an engine that does with less. Others begin before them."""
 
     def __iter__(self) -> Iterator[Work]:
         """All work that has not ended."""
@@ -33,7 +38,7 @@ class Queue:
     def waits(self) -> bool:
         """True when work waits for its turn."""
         with self._state:
-            return bool(self._waiting)
+            return bool(self._waiting or self._whole)
 
     def claimed(self, work: Work) -> bool:
         """Whether work that waits may take the place of ``work``, which is under way: see ``Rounds.claimed``."""
@@ -55,8 +60,26 @@ class Queue:
         with self._state:
             if not (self._arriving.remove(work, turn=True) or self._reading.remove(work, turn=True)):
                 return False
-            self._waiting.add(work)
+            (self._whole if work.whole else self._waiting).add(work)
             return True
+
+    def take_whole(self, newcomer: Idle | None = None) -> Work | None:
+        """As ``take``, of the work that needs the whole context."""
+        with self._state:
+            work = self._whole.next()
+            if work is None or not (newcomer is None or self._waiting.is_idle(work.place.groups, newcomer)):
+                return None
+            self._whole.remove(work)
+            self._waiting.begin(work)
+            return self._begun(work)
+
+    def impatient(self, now: float) -> Iterator[Work]:
+        """Take out the work that has waited ``WHOLE_SECONDS`` for the whole context beside others' answers."""
+        with self._state:
+            for work in self._whole:
+                work.patience = work.patience or now + WHOLE_SECONDS
+                if now >= work.patience and self._whole.remove(work, turn=True):
+                    yield work
 
     def take(self, newcomer: Idle | None = None) -> Work | None:
         """Take the work whose turn it is, as ``Rounds.take`` with ``newcomer`` as ``idle``. None without any."""
@@ -65,10 +88,13 @@ class Queue:
             # none, and must not delay the next one of its client.
             self._waiting.by_count = self._slots() > 1
             work = self._waiting.take(idle=newcomer)
-            if work is not None:
-                work.place.begun += 1
-                work.place.running += 1
-            return work
+            return work and self._begun(work)
+
+    @staticmethod
+    def _begun(work: Work) -> Work:
+        work.place.begun += 1
+        work.place.running += 1
+        return work
 
     def put_back(self, work: Work) -> None:
         """Make work that was taken the next again."""
@@ -76,19 +102,26 @@ class Queue:
             work.place.begun -= 1
             work.place.running -= 1
             self._waiting.put_back(work)
+            if work.whole:
+                self._waiting.remove(work)
+                self._whole.add(work)
 
     def withdraw(self, work: Work) -> bool:
         """Take work out before its turn. False when it is under way or has ended."""
         with self._state:
             # Work that is cancelled as it is prepared has had its turn there: the next is another client's.
             lines = self._arriving, self._reading
-            return any(one.remove(work, turn=True) for one in lines) or self._waiting.remove(work)
+            return (
+                any(one.remove(work, turn=True) for one in lines)
+                or self._waiting.remove(work)
+                or self._whole.remove(work)
+            )
 
     def withdraw_last(self, clients: Iterable[Groups]) -> Work | None:
         """Take out the last work of the first client that has a request with no answer under way."""
         with self._state:
             for groups in clients:
-                lines = self._arriving, self._reading, self._waiting
+                lines = self._arriving, self._reading, self._waiting, self._whole
                 found = [work for line in lines if (work := line.last(groups)) is not None]
                 if found:
                     last = max(found, key=sacrifice)
@@ -103,7 +136,7 @@ class Queue:
                 return False
             work.place.begun -= 1
             work.place.running -= 1
-            self._waiting.add(work)
+            self._whole.add(work)
             return True
 
     def end(self, work: Work) -> bool:

@@ -127,7 +127,15 @@ class Turns:
         return self._queue.waits()
 
     def admit(self, beside: bool, newcomer: Idle | None = None) -> Admitted | None:
-        while (work := self._queue.take(newcomer)) is not None:
+        if beside:
+            for work in list(self._queue.impatient(self._clock())):
+                self._finish(work, work.reduced)
+        return self._admit(self._queue.take_whole, beside, newcomer) or self._admit(self._queue.take, beside, newcomer)
+
+    def _admit(
+        self, take: Callable[[Idle | None], Work | None], beside: bool, newcomer: Idle | None
+    ) -> Admitted | None:
+        while (work := take(newcomer)) is not None:
             admitted = Admitted(work, self._clock())
             try:
                 if work.context.run(self._let_begin, admitted, beside):

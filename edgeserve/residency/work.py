@@ -72,7 +72,8 @@ class Work:
     thread as the answer begins, its engine hot; it must neither wait nor raise. ``context`` carries the request id to
     the log lines of other threads. ``place`` is shared by all work of one lease. ``prepared`` is the engine's own form
     of the request, made before its turn. ``arrived`` and ``started``: when the gate got it, and when its turn came, on
-    the gate's clock. ``whole``: the prompt was too long for a context that memory had made smaller.
+    the gate's clock. ``reduced``: the prompt was too long for a context that memory had made smaller. ``patience``:
+    until when it waits for the whole one beside other answers, on the gate's clock.
     """
 
     request: Request
@@ -86,7 +87,13 @@ class Work:
     prepared: object | None = None
     arrived: float | None = None
     started: float | None = None
-    whole: bool = False
+    reduced: ContextReduced | None = None
+    patience: float | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the answer needs the whole context."""
+        return self.reduced is not None
 
     def let_go(self) -> None:
         """Forget the request and the reader, behind the end: errors and readers know the work, and it knows them.
@@ -107,7 +114,8 @@ class Work:
         """
         if self.whole or not isinstance(error, ContextReduced) or getattr(self.request, "ahead", False):
             return False
-        self.whole, self.prepared = True, None
+        error.__traceback__ = None  # its frames know the request
+        self.reduced, self.prepared = error, None
         return True
 
     @property

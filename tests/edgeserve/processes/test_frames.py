@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.server import until
@@ -253,6 +254,31 @@ def test_a_frame_that_stays_torn_ends_the_connection() -> None:
     with pytest.raises(BrokenPipeError):
         channel.send(Kind.CANCEL, 2, None)
     assert other.receive() is None
+    channel.close()
+    other.close()
+
+
+def test_a_frame_of_which_nothing_was_sent_ends_no_connection() -> None:
+    """The system may have no room for its descriptors. Others' answers use the connection, too."""
+
+    class Full(socket.socket):
+        full = True
+
+        def sendmsg(self, *given: Any) -> int:
+            if self.full:
+                raise OSError(errno.ETOOMANYREFS, "too many references")
+            return super().sendmsg(*given)
+
+    theirs, ours = socket.socketpair()
+    full = Full(fileno=ours.detach())
+    other, channel = Channel(theirs), Channel(full)
+    with pytest.raises(OSError, match="too many references"):
+        channel.send(Kind.RUN, 1, None)
+    full.full = False
+    channel.send(Kind.CANCEL, 2, None)
+    frame = other.receive()
+    assert frame is not None
+    assert frame.number == 2
     channel.close()
     other.close()
 

@@ -1,0 +1,126 @@
+"""Who begins next beside a prompt that needs the whole context."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support.contract import ask
+from support.gates import Clock, Mailbox
+
+from edgeserve.clients import Client
+from edgeserve.errors import ContextReduced
+from edgeserve.residency.queue import WHOLE_SECONDS
+from edgeserve.residency.rounds import Place
+from edgeserve.residency.turns import Turns
+from edgeserve.residency.work import Admitted, Work
+
+ADA, BOB = (Client(address=f"192.0.2.{number}") for number in (1, 2))
+
+
+class Gate:
+    """Turns of an engine of 4 slots, with no threads. ``reduced``: its context is not the whole one."""
+
+    def __init__(self) -> None:
+        self.clock, self.reduced, self.under_way = Clock(), True, list[Admitted]()
+        host = SimpleNamespace(slots=4, submit=self._submit, check_kind=lambda request: None)
+        host.spec = SimpleNamespace(name="chat")
+        self.turns = Turns(cast(Any, host), threading.Condition(), self._reserve, lambda: None, self.clock)
+
+    def _submit(self, work: Work, turns: Turns) -> None:
+        assert turns.arriving() is work
+        assert turns.arrive(work)
+
+    def _reserve(self, admitted: Admitted, beside: bool) -> bool:
+        if admitted.work.whole and self.reduced:
+            if beside:
+                return False
+            self.reduced = False
+        return True
+
+    def ask(self, client: Client, box: Mailbox, *, whole: bool = False) -> Work:
+        work = box.work(ask("word"))
+        work.place = Place(client)
+        if whole:
+            work.needs_whole(ContextReduced("1 of 3 tokens"))
+        self.turns.submit(work)
+        return work
+
+    def admit(self) -> Work | None:
+        found = self.turns.admit(beside=bool(self.under_way))
+        if found is None:
+            return None
+        self.under_way.append(found)
+        return found.work
+
+    def end(self) -> None:
+        self.turns.finish(self.under_way.pop(0), None)
+
+
+def test_others_begin_while_a_prompt_waits_for_the_whole_context() -> None:
+    """Behind it, all others waited for the end of the longest answer under way: that of the same client, perhaps."""
+    gate, box = Gate(), Mailbox()
+    gate.ask(ADA, box)
+    gate.admit()
+    long = gate.ask(ADA, box, whole=True)
+    shorts = [gate.ask(BOB, box) for _ in range(2)]
+    assert [gate.admit() for _ in range(3)] == [*shorts, None]
+    assert gate.turns.waits()
+    for _ in range(3):
+        gate.end()
+    later = gate.ask(BOB, box)
+    assert [gate.admit(), gate.admit()] == [long, later], "it has its turn where nothing is under way"
+
+
+def test_a_prompt_that_finds_the_engine_busy_for_long_is_refused_after_all() -> None:
+    gate, box = Gate(), Mailbox()
+    gate.ask(BOB, box)
+    gate.admit()
+    refused = Mailbox()
+    gate.ask(ADA, refused, whole=True)
+    gate.ask(BOB, box)
+    assert gate.admit() is not None
+    gate.clock.now += WHOLE_SECONDS
+    assert gate.admit() is None
+    assert isinstance(refused.rest()[1], ContextReduced)
+    assert not gate.turns.waits()
+
+
+def test_a_prompt_goes_beside_others_once_the_context_is_whole() -> None:
+    gate, box = Gate(), Mailbox()
+    gate.ask(BOB, box)
+    gate.admit()
+    long = gate.ask(ADA, box, whole=True)
+    assert gate.admit() is None
+    gate.reduced = False
+    assert gate.admit() is long
+
+
+@given(st.lists(st.sampled_from(["whole", "short", "admit", "end", "reduce", "wait", "cancel"]), max_size=60))
+def test_every_prompt_begins_or_ends(does: list[str]) -> None:
+    gate, boxes, works = Gate(), list[Mailbox](), list[Work]()
+    for number, one in enumerate(does):
+        if one in ("whole", "short"):
+            boxes.append(Mailbox())
+            works.append(gate.ask((ADA, BOB)[number % 2], boxes[-1], whole=one == "whole"))
+        elif one == "admit":
+            gate.admit()
+        elif one == "end" and gate.under_way:
+            gate.end()
+        elif one == "reduce":
+            gate.reduced = True
+        elif one == "wait":
+            gate.clock.now += WHOLE_SECONDS / 3
+        elif one == "cancel":
+            for work in works[:1]:
+                work.cancel.set()
+    while gate.admit() or gate.under_way:
+        if gate.under_way:
+            gate.end()
+    assert all(box.rest() for box in boxes)
+    assert not gate.turns.waits()
+    assert not gate.turns.work
+    assert {work.place.running for work in works} <= {0}
