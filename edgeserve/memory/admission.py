@@ -10,7 +10,7 @@ from edgeserve.errors import Busy, DoesNotFit
 from edgeserve.jobs import INFO
 from edgeserve.memory import refusal
 from edgeserve.memory.accounts import Accounts
-from edgeserve.memory.amount import NOTHING, without_requests
+from edgeserve.memory.amount import NOTHING, Amount
 from edgeserve.memory.budget import Budget, budget, text_warning, too_large, vision_refusal
 from edgeserve.memory.entry import Entry, need_of
 from edgeserve.memory.history import in_mb
@@ -52,7 +52,7 @@ class Admission:
         less than its whole context, where a request needs the ``whole``.
         """
         with self._accounts.changed:
-            if entry.resident.rung is not Rung.HOT or entry.hot is None or (whole and entry.full is not None):
+            if entry.resident.rung is not Rung.HOT or entry.hot is None or (whole and entry.shrunk):
                 return None
             return self._admit(entry, self._accounts.turn(entry, readings, limit))
 
@@ -92,17 +92,20 @@ class Admission:
 
     def _make_whole(self, entry: Entry) -> None:
         self.expect(entry)
-        full, readings = entry.full or entry.hot, self._probe.read_quick()
-        if full is None:
+        if entry.hot is None:
             return
+        readings = self._probe.read_quick()
+        optional = 0 if entry.resident.rung is Rung.HOT else sum(one.private for one in entry.optional())
         limit, accounts = budget(readings, self._accounts.policy), self._accounts
         with accounts.changed:
             entry.whole = True
-            need = dataclasses.replace(need_of(entry), amount=without_requests(full) - entry.standing + entry.request)
-            unbooked, passing = accounts.beside(readings, limit)
-            case = Case(need, accounts.occupancies(), limit, accounts.policy, unbooked, passing=passing)
+            need = dataclasses.replace(need_of(entry), amount=entry.need + Amount(private=entry.shrunk - optional))
+            # Nothing of others may hold it: the engine is down meanwhile, and answers nobody.
+            unbooked, _ = accounts.beside(readings, limit)
+            residents = [dataclasses.replace(one, pinned=one.pinned or one.used) for one in accounts.occupancies()]
+            case = Case(need, residents, limit, accounts.policy, unbooked)
             entry.whole = case.wait_or_refuse().verdict is Verdict.WAIT
-        if entry.whole and entry.full is not None:
+        if entry.whole and entry.shrunk:
             self._mover.step_down(entry, Rung.WARM, "memory_needed", leased=True)
 
     def _reserve(self, entry: Entry, cancel: Cancel | None, arrived: float | None) -> Reservation:

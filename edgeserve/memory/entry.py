@@ -60,6 +60,7 @@ class Entry:
     inexact: bool = False
     noisy: bool = False
     whole: bool = False
+    shrunk: int = 0
     active: int = 0
     uses: int = 0
     parked_at: float = 0.0
@@ -110,7 +111,7 @@ class Entry:
     def restore(self) -> None:
         """Before the next way up: ask for everything that is configured again."""
         if self.full is not None and self.resident.restore():
-            self.hot, self.full = self.full, None
+            self.hot, self.full, self.shrunk = self.full, None, 0
 
     @property
     def cached(self) -> Amount:

@@ -84,6 +84,7 @@ class Mover:
         self._accounts.timeline.note("saving", saving.id, what=saving.kind, saved_mb=in_mb(saving.private))
         if saving.kind != "prefix_cache":
             entry.reduce()
+            entry.shrunk += saving.private if saving.kind == "context" else 0
 
     def _own(self, entry: Entry, amount: Amount) -> Amount:
         """The amount without mapped weights that another hot engine still uses: their pages stay resident."""

@@ -98,7 +98,7 @@ def read(path: Path) -> dict[str, dict[str, float]]:
         return {str(name): {one: _finite(row[one]) for one in (*FIELDS, "learned")} for name, row in rows.items()}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         aside = path.with_name(f"{path.name}.damaged")
         log.warning("%s cannot be read (%s: %s); put aside as %s", path, type(error).__name__, error, aside.name)
         try:

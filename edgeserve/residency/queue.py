@@ -43,7 +43,7 @@ class Queue:
     def claimed(self, work: Work) -> bool:
         """Whether work that waits may take the place of ``work``, which is under way: see ``Rounds.claimed``."""
         with self._state:
-            return self._waiting.claimed(work)
+            return self._waiting.claimed(work, self._whole)
 
     def add(self, work: Work) -> None:
         with self._state:
@@ -72,6 +72,13 @@ class Queue:
             self._whole.remove(work)
             self._waiting.begin(work)
             return self._begun(work)
+
+    def rejoin(self) -> None:
+        """The context is whole: all that waited for it takes turns with the others again."""
+        with self._state:
+            for work in self._whole:
+                self._whole.remove(work)
+                self._waiting.add(work)
 
     def impatient(self, now: float) -> Iterator[Work]:
         """Take out the work that has waited ``WHOLE_SECONDS`` for the whole context beside others' answers."""

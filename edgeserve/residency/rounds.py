@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import Generic, Protocol, TypeVar
 
@@ -142,13 +142,13 @@ class Rounds(Generic[T]):
         found = (item for item in self._lines.get(groups, []) if not item.place.running)
         return max(found, key=sacrifice, default=None)
 
-    def claimed(self, item: T) -> bool:
+    def claimed(self, item: T, also: Iterable[T] = ()) -> bool:
         """Whether an item waits of a client with no more under way than that of ``item``, or of a key with no more.
 
         The widest groups in which the two differ are compared.
         """
         own, same = item.place.groups, (item.place.groups[0],) * 2
-        for other in self._lines:
+        for other in (*self._lines, *(one.place.groups for one in also)):
             ours, theirs = next((two for two in zip(own, other, strict=True) if two[0] != two[1]), same)
             if self._taken[ours] >= self._taken[theirs]:
                 return True

@@ -130,7 +130,10 @@ class Turns:
         if beside:
             for work in list(self._queue.impatient(self._clock())):
                 self._finish(work, work.reduced)
-        return self._admit(self._queue.take_whole, beside, newcomer) or self._admit(self._queue.take, beside, newcomer)
+        if (found := self._admit(self._queue.take_whole, beside, newcomer)) is not None:
+            self._queue.rejoin()
+            return found
+        return self._admit(self._queue.take, beside, newcomer)
 
     def _admit(
         self, take: Callable[[Idle | None], Work | None], beside: bool, newcomer: Idle | None

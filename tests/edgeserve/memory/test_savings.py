@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.cases import each
 from support.memory import FakeResident, ThriftyResident, World
 
 from edgeserve.engine import Rung
@@ -115,15 +116,37 @@ def test_a_whole_context_that_can_never_fit_leaves_the_engine_as_it_is() -> None
         assert (llm.rung, llm.takes, world.waits) == (Rung.HOT, before, [])
 
 
-def test_a_whole_context_waits_for_what_others_send() -> None:
+def test_a_whole_context_waits_for_no_answer_of_another_engine() -> None:
+    """The engine had stepped down for it, and answered nobody until a long transcription had ended."""
+    world, llm = beside_speech()
+    before = llm.takes
+    with world.governor.reserve(world.residents["asr"]), world.governor.reserve(llm, whole=True):
+        assert (llm.rung, llm.takes, world.waits) == (Rung.HOT, before, [])
+
+
+def test_a_whole_context_waits_for_nothing_that_others_send() -> None:
+    """A client that sends its body slowly could hold it for minutes."""
     llm = ThriftyResident("llm", 0, 700, context=300)
     world = World(1000, llm)
     world.governor.accounts.traffic.came = world.probe.base = 350 * MB
-    assert world.heat("llm").takes.private < 700 * MB
+    before = world.heat("llm").takes
+    assert before.private < 700 * MB
+    with world.governor.reserve(llm, whole=True):
+        assert (llm.rung, llm.takes, world.waits) == (Rung.HOT, before, [])
 
-    def end() -> None:
-        world.governor.accounts.traffic.gone, world.probe.base = 350 * MB, 0
 
-    world.on_wait = end
-    world.governor.release(world.governor.reserve(llm, whole=True))
-    assert (llm.takes.private, len(world.waits)) == (700 * MB, 1)
+@each("optional", ["reordered", "draft", "optional"])
+def test_an_engine_without_optional_memory_has_its_whole_context(optional: str) -> None:
+    """Each long prompt would have it step down again."""
+    llm = ThriftyResident("llm", 0, 870, context=300, **{optional: 100})
+    world = World(1000, llm, FakeResident("asr", 400, 100), FakeResident("tts", 100, 100, pinned=True))
+    world.heat("tts")
+    world.heat("asr")
+    world.later(60)
+    world.heat("llm")
+    for _ in range(2):
+        with world.governor.reserve(llm, whole=True):
+            if llm.rung is not Rung.HOT:
+                llm.climb()
+    with world.governor.reserve_at_once(llm, whole=True) or pytest.fail("it is whole"):
+        assert llm.rung is Rung.HOT

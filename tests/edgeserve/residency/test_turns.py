@@ -26,9 +26,9 @@ class Gate:
 
     def __init__(self) -> None:
         self.clock, self.reduced, self.under_way = Clock(), True, list[Admitted]()
-        host = SimpleNamespace(slots=4, submit=self._submit, check_kind=lambda request: None)
-        host.spec = SimpleNamespace(name="chat")
-        self.turns = Turns(cast(Any, host), threading.Condition(), self._reserve, lambda: None, self.clock)
+        self.host = SimpleNamespace(slots=4, submit=self._submit, check_kind=lambda request: None)
+        self.host.spec, self.host.wake = SimpleNamespace(name="chat"), lambda: None
+        self.turns = Turns(cast(Any, self.host), threading.Condition(), self._reserve, lambda: None, self.clock)
 
     def _submit(self, work: Work, turns: Turns) -> None:
         assert turns.arriving() is work
@@ -97,6 +97,24 @@ def test_a_prompt_goes_beside_others_once_the_context_is_whole() -> None:
     assert gate.admit() is None
     gate.reduced = False
     assert gate.admit() is long
+
+
+def test_an_unread_answer_gives_its_place_to_a_prompt_that_needs_the_whole_context() -> None:
+    gate, box = Gate(), Mailbox()
+    unread = gate.ask(BOB, box)
+    gate.admit()
+    gate.ask(ADA, box, whole=True)
+    gate.host.slowest, gate.host.unread = lambda seconds: unread, lambda seconds: (unread,)
+    assert gate.admit() is None
+    assert gate.turns.cut_for_waiting()
+    assert unread.cancel.is_set()
+
+
+def test_clients_take_turns_once_the_context_is_whole() -> None:
+    gate, box = Gate(), Mailbox()
+    first = [gate.ask(ADA, box, whole=True) for _ in range(4)]
+    other, short = gate.ask(BOB, box, whole=True), gate.ask(BOB, box)
+    assert [gate.admit() for _ in range(4)] == [first[0], other, first[1], short]
 
 
 @given(st.lists(st.sampled_from(["whole", "short", "admit", "end", "reduce", "wait", "cancel"]), max_size=60))
