@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import logging
 import threading
 from collections.abc import Callable
 
-from edgeserve.errors import EdgeserveError, EngineFailure
+from edgeserve.errors import Busy, EdgeserveError, EngineFailure
 from edgeserve.hosts.dropped import Dropped
 from edgeserve.hosts.watch import HANG, Watch
 from edgeserve.processes import codec
-from edgeserve.processes.frames import Channel, Kind
+from edgeserve.processes.frames import RETRY_SECONDS, Channel, Kind
 
 log = logging.getLogger("edgeserve.process")
 
@@ -19,6 +20,8 @@ FAREWELL = 5.0
 """Seconds in which a worker that takes nothing more must have ended; then it is killed."""
 ANSWERED = frozenset({Kind.CALL, Kind.PREPARE, Kind.RUN, Kind.STOP, Kind.DETECT})
 """Frames that the worker answers with DONE."""
+FULL = frozenset({errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM})
+"""Errors of a system that had no room for a frame: not even for its descriptors. The worker is well."""
 
 
 class Sender:
@@ -68,12 +71,21 @@ class Sender:
         except TimeoutError as error:
             self._kill(f"it has read nothing for {HANG:g} s")
             raise EngineFailure(f"{self._name} did not take a request for {HANG:g} s and was ended") from error
-        except OSError:  # the process has gone, or goes: the link's thread finds out how
-            raise self._gone() from None
+        except OSError as error:
+            if (
+                error.errno not in FULL or kind not in ANSWERED
+            ):  # the process has gone, or goes: the link's thread finds out how
+                raise self._gone() from None
+            self._settle(number)
+            text = f"the system has no room for a message to {self._name}: {error.strerror}; try again"
+            raise Busy(text, retry_after=RETRY_SECONDS) from error
         except BaseException:  # nothing was sent, or the connection has ended
-            with self._changed:
-                self._watch.settle(number)
+            self._settle(number)
             raise
+
+    def _settle(self, number: int) -> None:
+        with self._changed:
+            self._watch.settle(number)
 
     def _gone(self) -> EdgeserveError:
         """The end of a worker that takes nothing more. One that has closed its ears alone is killed."""

@@ -47,7 +47,7 @@ class Slot:
 
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
-        self.busy = self.held = False
+        self.busy = self.held = self.alone = False
         self.used = 0
         self.salt = ""
         self.adapters: Active = ()
@@ -66,7 +66,7 @@ class Slot:
         self.paused: float | None = None
         self.job: Callable[[], None] | None = None
         self.error: EdgeserveError | None = None
-        self.opaque = self.text = self.full = self.preempted = self.behind = self.ahead = self.alone = False
+        self.opaque = self.text = self.full = self.preempted = self.behind = self.ahead = False
 
     def hold(self, tokens: Sequence[int]) -> None:
         """Note that the KV cache holds exactly these tokens."""

@@ -291,6 +291,24 @@ def test_a_system_without_descriptors_refuses_the_request_alone(
     assert worker.link.alive
 
 
+def test_a_system_without_room_for_a_frame_refuses_the_request_alone(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker, with the answers of others in it, was ended as one that takes nothing."""
+    monkeypatch.setattr(sender, "FAREWELL", 0.05)
+
+    def full(*given: object, **named: object) -> None:
+        raise OSError(errno.ETOOMANYREFS, os.strerror(errno.ETOOMANYREFS))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(frames.Channel, "send", full)
+        with pytest.raises(Busy, match="no room for a message"):
+            in_thread(lambda: worker.link.begin(REQUEST, None, "-"))()
+    assert worker.link.alive
+    first = worker.link.begin(REQUEST, None, "-")
+    assert worker.hears(Kind.RUN).number == first.number
+
+
 def test_a_worker_that_does_not_close_its_engine_is_killed(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     """It sends pulses and log lines all the while."""
     monkeypatch.setattr(module, "LOOK_AGAIN", 0.01)

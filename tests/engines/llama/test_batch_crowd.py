@@ -114,7 +114,6 @@ def test_an_unread_answer_about_a_picture_keeps_no_room_from_others_for_long() -
     assert paused
     assert next(older, None) is None, "it waits"
     assert next(unread, None) is None
-    assert now * ROUND_SECONDS < 30
 
 
 tokens = some.sampled_from([20, 100, 150, 200, 295])
