@@ -153,7 +153,7 @@ class EngineHost(Facts):
             work.prepared = work.context.run(self._prepare, engine, work.request)
             self._arrive(work, scheduler)
         except Exception as error:
-            if work.needs_whole(error):  # in its turn the engine makes the whole context, and prepares
+            if work.ask_for_whole(error):  # in its turn the engine makes the whole context, and prepares
                 self._arrive(work, scheduler)
             else:
                 scheduler.refuse(work, error)

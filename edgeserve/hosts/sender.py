@@ -72,13 +72,11 @@ class Sender:
             self._kill(f"it has read nothing for {HANG:g} s")
             raise EngineFailure(f"{self._name} did not take a request for {HANG:g} s and was ended") from error
         except OSError as error:
-            if (
-                error.errno not in FULL or kind not in ANSWERED
-            ):  # the process has gone, or goes: the link's thread finds out how
-                raise self._gone() from None
-            self._settle(number)
-            text = f"the system has no room for a message to {self._name}: {error.strerror}; try again"
-            raise Busy(text, retry_after=RETRY_SECONDS) from error
+            if error.errno in FULL and kind in ANSWERED:
+                self._settle(number)
+                text = f"the system has no room for a message to {self._name}: {error.strerror}; try again"
+                raise Busy(text, retry_after=RETRY_SECONDS) from error
+            raise self._gone() from None  # the process has gone, or goes: the link's thread finds out how
         except BaseException:  # nothing was sent, or the connection has ended
             self._settle(number)
             raise

@@ -77,7 +77,7 @@ class Admission:
         ``cancel``; a cancelled request moves no engine. Raises Busy after ``queue_seconds`` in which no answer is under
         way and no engine moves, and when answers under way are stuck.
         ``arrived``: when the request came, on the accounts' clock; None: now. ``whole``: the request needs the whole
-        context; an engine that does with less steps down first, where the whole one can fit at all.
+        context. An engine that has less steps down first, where it fits once idle engines make way.
         """
         try:
             if whole:

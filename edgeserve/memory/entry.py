@@ -37,7 +37,8 @@ class Entry:
     - ``hot``: memory of the hot engine: measured, or until then expected. ``source`` names the origin of the figure.
       A prefix cache comes on top.
     - ``full``: ``hot`` with everything that is configured, while the engine does with less.
-    - ``whole``: its way up takes no smaller context: a prompt needs all of it.
+    - ``whole``: its way up takes no smaller context: a prompt needs all of it. ``shrunk``: bytes by which its context
+      is smaller than configured.
     - ``warm``: memory of the warm engine. ``seen``: the last rung that the accounts know of.
     - ``active``: open reservations. ``climbing``: the engine is on its way up under one of them.
     - ``inexact``: other engines took or returned memory during the last way up. Runtimes measure themselves by the

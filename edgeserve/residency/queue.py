@@ -74,7 +74,7 @@ class Queue:
             return self._begun(work)
 
     def rejoin(self) -> None:
-        """The context is whole: all that waited for it takes turns with the others again."""
+        """One has begun, with the whole context: the others that waited for it take turns with all again."""
         with self._state:
             for work in self._whole:
                 self._whole.remove(work)
@@ -139,7 +139,7 @@ class Queue:
     def wait_again(self, work: Work, error: Exception | None) -> bool:
         """Let work under way wait once more, where ``error`` is that it needs the whole context."""
         with self._state:
-            if not work.needs_whole(error) or not self._waiting.end(work):
+            if not work.ask_for_whole(error) or not self._waiting.end(work):
                 return False
             work.place.begun -= 1
             work.place.running -= 1

@@ -107,10 +107,10 @@ class Work:
         self.reason = self.reason or reason
         self.cancel.set()
 
-    def needs_whole(self, error: Exception | None) -> bool:
-        """Whether the answer, which has not begun, needs the whole context and may have it: at most once.
+    def ask_for_whole(self, error: Exception | None) -> bool:
+        """Ask for the whole context after ``error``, which ended the answer before it began. False where it may not.
 
-        A prompt that is only read ahead moves no engine.
+        It may once. A prompt that is only read ahead moves no engine.
         """
         if self.whole or not isinstance(error, ContextReduced) or getattr(self.request, "ahead", False):
             return False

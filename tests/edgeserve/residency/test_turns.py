@@ -45,7 +45,7 @@ class Gate:
         work = box.work(ask("word"))
         work.place = Place(client)
         if whole:
-            work.needs_whole(ContextReduced("1 of 3 tokens"))
+            work.ask_for_whole(ContextReduced("1 of 3 tokens"))
         self.turns.submit(work)
         return work
 
