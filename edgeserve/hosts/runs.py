@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 from edgeserve.clients import Idle
 from edgeserve.dataclass import dataclass
@@ -27,6 +27,8 @@ ALONE = (*LISTS, SpeakRequest, DiarizeRequest, TranscribeRequest)
 """Requests whose answers may take an hour. They give others their turn behind each text, piece or window of sound."""
 MOST_BESIDE = 8
 """Answers of an engine beyond its slots, beside such answers. Half of them are for keys with none under way."""
+MOST_KEPT = 256
+"""Keys without an answer under way whose share of the time is remembered."""
 
 Answer = Generator[Event | None, None, None]
 """Events; None each time that the answer needs a step, or lets others have their turn."""
@@ -122,7 +124,8 @@ class Runs:
         spent = {run.key: max(self._spent.get(run.key, 0.0), self._least) for run in able}  # a pause saves up no time
         self._least = min(spent.values())
         # The time of a short answer that has ended counts on: one after the other would else be the newest each.
-        self._spent = {key: had for key, had in self._spent.items() if had > self._least} | spent
+        kept = list(self._spent.items())[-MOST_KEPT:]
+        self._spent = {key: had for key, had in kept if had > self._least} | spent
         run = self._turn or able[0]
         longest = max((one.step for one in able if one is not run), default=0.0)
         if run not in able or not 0 < spent[run.key] - self._began <= longest - run.step:
@@ -219,13 +222,18 @@ class Runs:
             other.work.abort(error)
 
     def _heaviest(self, run: Run) -> Run:
-        """The latest answer of the client with most, of the key with most; among equals an unread one, or ``run``."""
-        held = Counter(group for one in self for group in one.work.place.groups)
+        """The longest answer of the client with most, of the key with most.
+
+        Of equal clients, the one with most requests, those that wait included; then an unread answer.
+        """
+        held, asked = _count(one.work for one in self), _count(run.work.peers())
         able = [one for one in self if not one.work.cancel.is_set() or one is run]
-        return max(
-            reversed(able),
-            key=lambda one: (*(held[group] for group in one.work.place.groups), one.paused is not None, one is run),
-        )
+
+        def weigh(one: Run) -> tuple[int, ...]:
+            groups = one.work.place.groups
+            return *map(held.__getitem__, groups), *map(asked.__getitem__, groups), one.paused is not None, one.events
+
+        return max(reversed(able), key=weigh)
 
     def _end(self, run: Run, error: Exception | None = None) -> Ended:
         self._runs.remove(run)
@@ -237,6 +245,11 @@ class Runs:
         finally:
             run.admitted.held.close()
         return Ended(run.admitted, error)
+
+
+def _count(works: Iterable[Work]) -> Counter[tuple[str, ...]]:
+    """The works of each group of clients."""
+    return Counter(group for work in works for group in work.place.groups)
 
 
 def _newcomer(*places: tuple[int, int]) -> Idle | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 
 from edgeserve import messages
@@ -72,8 +72,9 @@ class Work:
     thread as the answer begins, its engine hot; it must neither wait nor raise. ``context`` carries the request id to
     the log lines of other threads. ``place`` is shared by all work of one lease. ``prepared`` is the engine's own form
     of the request, made before its turn. ``arrived`` and ``started``: when the gate got it, and when its turn came, on
-    the gate's clock. ``reduced``: the prompt was too long for a context that memory had made smaller. ``patience``:
-    until when it waits for the whole one beside other answers, on the gate's clock.
+    the gate's clock. ``peers``: all unfinished work of the gate; any thread. ``reduced``: the prompt was too long for a
+    context that memory had made smaller. ``patience``: until when it waits for the whole one beside other answers, on
+    the gate's clock.
     """
 
     request: Request
@@ -87,6 +88,7 @@ class Work:
     prepared: object | None = None
     arrived: float | None = None
     started: float | None = None
+    peers: Callable[[], Iterable[Work]] = tuple
     reduced: ContextReduced | None = None
     patience: float | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -12,10 +13,10 @@ from support.gates import Clock, Mailbox
 
 from edgeserve.clients import Client
 from edgeserve.errors import MemoryPressure
-from edgeserve.hosts.runs import CHECK_EVERY, Runs
+from edgeserve.hosts.runs import CHECK_EVERY, MOST_KEPT, Runs
 from edgeserve.messages import TokenEvent
 from edgeserve.residency.rounds import Place
-from edgeserve.residency.work import Admitted
+from edgeserve.residency.work import Admitted, Work, ignore
 
 WORD = TokenEvent("word")
 
@@ -62,19 +63,25 @@ def test_the_pressure_is_checked_between_events_and_ends_the_answer_that_finds_i
 
 
 @each(
-    ("clients", "paused", "ended"),
+    ("clients", "waiting", "paused", "long", "ended"),
     [
-        ("abb", "", 2),
-        ("bab", "", 0),
-        ("aab", "", 0),
-        ("ab", "", 0),
-        ("ab", "b", 1),
-        ("aabb", "", 0),
-        ("abbccc", "b", 5),
+        ("abb", "aa", "", None, 2),
+        ("abb", "", "", 1, 1),
+        ("bab", "", "", None, 0),
+        ("aab", "", "", None, 0),
+        ("ab", "", "", None, 0),
+        ("ab", "b", "a", None, 1),
+        ("ab", "", "b", None, 1),
+        ("ab", "", "", 1, 1),
+        ("abc", "", "b", 2, 1),
+        ("aabb", "", "", None, 0),
+        ("abbccc", "", "b", 0, 5),
     ],
 )
-def test_at_critical_the_latest_answer_of_the_client_with_most_ends(clients: str, paused: str, ended: int) -> None:
-    """The answer ended that found it, also where another client had many. Of equals, an unread one ends."""
+def test_at_critical_the_longest_answer_of_the_client_with_most_ends(
+    clients: str, waiting: str, paused: str, long: int | None, ended: int
+) -> None:
+    """The answer ended that found it, also where another client had many, or had others that waited."""
     left = 1
 
     def critical() -> None:
@@ -84,14 +91,43 @@ def test_at_critical_the_latest_answer_of_the_client_with_most_ends(clients: str
             raise MemoryPressure("critical")
 
     runs = Runs(critical, Clock())
-    works = []
+    works, others = list[Work](), [Work(ask("word"), ignore, place=Place(Client(address=one))) for one in waiting]
     for one in clients:
         add(runs, (WORD for _ in range(CHECK_EVERY + 1)))
         works.append(list(runs)[-1].work)
-        works[-1].place = Place(Client(address=one))
+        works[-1].place, works[-1].peers = Place(Client(address=one)), lambda: [*works, *others]
         list(runs)[-1].paused = 0.0 if one in paused else None
+    if long is not None:
+        list(runs)[long].events = 10 * CHECK_EVERY
     done = [one.admitted.work for one in runs.advance()[0] if one.error is not None]
     assert [*done, *(one for one in works if isinstance(one.reason, MemoryPressure))] == [works[ended]]
+
+
+def test_few_keys_are_remembered_of_many_that_have_gone() -> None:
+    """Each of 2,000 left an entry while an answer waited that had had more time than they."""
+    clock = Clock()
+
+    def answer(seconds: int, more: int = 0) -> Generator[Any, None, None]:
+        clock.now += seconds
+        yield from [None] * more
+
+    def come_and_go(numbers: range) -> None:
+        for number in numbers:
+            add(runs, answer(1))
+            list(runs)[-1].work.place = Place(Client(key=f"key {number}"))
+            while len(runs) > 1:
+                runs.advance_one()
+
+    runs = Runs(nothing, clock)
+    add(runs, answer(10_000, 1))
+    runs.advance_one()
+    come_and_go(range(MOST_KEPT))
+    tracemalloc.start()
+    try:
+        come_and_go(range(MOST_KEPT, 2000))
+        assert tracemalloc.get_traced_memory()[0] < 128 << 10
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_answer_that_cannot_be_closed_gives_its_memory_back(caplog: pytest.LogCaptureFixture) -> None:

@@ -117,6 +117,17 @@ def test_clients_take_turns_once_the_context_is_whole() -> None:
     assert [gate.admit() for _ in range(4)] == [first[0], other, first[1], short]
 
 
+def test_work_sees_all_that_has_not_ended() -> None:
+    """At critical memory, requests that wait count for their client, too."""
+    gate, box = Gate(), Mailbox()
+    first = gate.ask(ADA, box)
+    gate.admit()
+    second = gate.ask(BOB, box)
+    assert [*first.peers()] == [first, second]
+    gate.end()
+    assert [*second.peers()] == [second]
+
+
 @given(st.lists(st.sampled_from(["whole", "short", "admit", "end", "reduce", "wait", "cancel"]), max_size=60))
 def test_every_prompt_begins_or_ends(does: list[str]) -> None:
     gate, boxes, works = Gate(), list[Mailbox](), list[Work]()
@@ -135,6 +146,16 @@ def test_every_prompt_begins_or_ends(does: list[str]) -> None:
         elif one == "cancel":
             for work in works[:1]:
                 work.cancel.set()
+    for _ in range(len(works) + 5):  # from now on an answer is always under way
+        boxes.append(Mailbox())
+        works.append(gate.ask(BOB, boxes[-1]))
+        while gate.admit():
+            pass
+        gate.clock.now += WHOLE_SECONDS / 3
+        while len(gate.under_way) > 1:
+            gate.end()
+    late = [work for work in gate.turns.work if work.whole and not work.place.running]
+    assert not late, "none waits for longer"
     while gate.admit() or gate.under_way:
         if gate.under_way:
             gate.end()
