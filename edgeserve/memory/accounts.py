@@ -77,8 +77,7 @@ class Accounts:
         self.closing = False
         self._wait = wait
         self._base, self._least_base = 0, sys.maxsize
-        self._moving = 0
-        self._changes = 0
+        self._moving = self._changes = 0
         self._entries: dict[str, Entry] = {}
 
     def room(self, model: str, readings: Readings, limit: Budget) -> int:
@@ -171,14 +170,15 @@ class Accounts:
         return max(0, self.passing + max(0, readings.process.helpers - self.helpers()) - own.get().held)
 
     def beside(self, readings: Readings, limit: Budget) -> tuple[int, int]:
-        """Private bytes beside all engines, and those of them that pass. The ``margin`` of others' bytes is left out.
+        """Private bytes beside all engines, alike for all requests, and those that pass. The ``margin`` is left out.
 
         While others' requests run, all bytes beyond the least base may be theirs. The caller holds the lock.
         """
         counted, unbooked = self.passing_of_others(readings), max(self.base(), overhead(self.occupancies(), readings))
-        passing = max(counted, unbooked - self._least_base - own.get().held) if counted else 0
-        left_out = min(counted, unbooked, margin(readings, limit))
-        return unbooked - left_out, passing - left_out
+        mine = own.get().held
+        passing = max(counted, unbooked - self._least_base - mine) if counted else 0
+        left_out = min(counted + mine, unbooked, margin(readings, limit))
+        return unbooked - left_out, max(0, passing - left_out)
 
     def booked(self) -> Amount:
         """Memory that all engines hold: the sum over their rungs and over the running requests."""
@@ -221,8 +221,8 @@ class Accounts:
         others = [one for one in self.tickets if one.id in self._entries and one.id != entry.resident.id]
         line = [Claim(need_of(self._entries[one.id]), one.way) for one in others]
         ahead = len([one for one in others if ticket is None or one.place < ticket.place])
-        own = Claim(need_of(entry), ticket.way if ticket else frozenset())
-        return turn(own, line[:ahead], residents, rules, line[ahead:])
+        claim = Claim(need_of(entry), ticket.way if ticket else frozenset())
+        return turn(claim, line[:ahead], residents, rules, line[ahead:])
 
     def life(self) -> tuple[int, ...]:
         """Figures that change whenever an engine moves, or an answer begins, takes a step or ends."""

@@ -14,6 +14,7 @@ from support.memory import POLICY, FakeResident, ThriftyResident, World
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, DoesNotFit
+from edgeserve.memory.budget import budget
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.traffic import Own, own
 from edgeserve.units import MB
@@ -212,7 +213,7 @@ def test_a_text_model_over_the_threshold_only_logs_a_warning(tmp_path: Path, cap
     assert "Model size 0.8 GB exceeds 70% of 1.0 GB system memory. Expect extreme slowness" in caplog.text
 
 
-@each(("mine", "others", "waits"), [(0, 120, False), (0, 230, True), (120, 0, True)])
+@each(("mine", "others", "waits"), [(0, 120, False), (0, 230, True), (120, 0, False), (60, 170, True)])
 def test_what_others_send_keeps_no_engine_cold_within_half_of_what_the_budget_leaves(
     owning: Callable[[int], None], mine: int, others: int, waits: bool
 ) -> None:
@@ -223,6 +224,17 @@ def test_what_others_send_keeps_no_engine_cold_within_half_of_what_the_budget_le
     world.governor.accounts.traffic.came = world.probe.base = (mine + others) * MB
     with pytest.raises((Busy, DoesNotFit)) if waits else contextlib.nullcontext():
         world.heat("llm")
+
+
+@each("mine", [0, 12, 60, 120])
+def test_each_request_counts_the_same_memory_beside_the_engines(owning: Callable[[int], None], mine: int) -> None:
+    """Else two engines plan another way for the request ahead of both: neither stepped down, and all waited 30 s."""
+    world = World(1250, FakeResident("llm", 0, 10), policy=dataclasses.replace(POLICY, max_percent=0.8))
+    world.governor.accounts.traffic.came = world.probe.base = 130 * MB
+    owning(mine * MB)
+    readings = world.probe.read()
+    unbooked, _ = world.governor.accounts.beside(readings, budget(readings, world.governor.accounts.policy))
+    assert unbooked == 5 * MB, "half of what the budget leaves is left out, whoever asks"
 
 
 def test_no_context_shrinks_for_what_others_send_within_half_of_what_the_budget_leaves() -> None:
