@@ -160,7 +160,7 @@ class TestModelFile:
 
 
 def test_answers_that_rest_between_their_parts_are_the_same_together() -> None:
-    """Where each rests, and where it goes on at once."""
+    """An answer in parts has the events of one that never rests."""
     ear, voice = FakeSpeechToText(fake_spec("asr")), FakeTextToSpeech(fake_spec("tts"))
     for engine in (ear, voice):
         engine.open()
