@@ -34,6 +34,7 @@ from edgeserve.messages import (
     EmbedRequest,
     RerankEvent,
     RerankRequest,
+    Rest,
     SlotEvent,
     SlotRequest,
     SpeakerEvent,
@@ -269,10 +270,10 @@ class SpeechToText(Engine, Protocol):
         """
         ...
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | Rest | None]:
         """Segments as they become certain, then one TranscriptEnd. Requires hot.
 
-        Yields None after a while without an event: other answers may have their turn.
+        Yields None after a while without an event: other answers may have their turn. Yields a ``Rest`` between parts.
         """
         ...
 
@@ -291,9 +292,9 @@ class TextToSpeech(Engine, Protocol):
         """Names of the voices, the default first. Reads at most a small file. Any thread, any rung."""
         ...
 
-    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent | None]:
+    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent | Rest | None]:
         """Events in order, each as soon as its sound is ready; at least one a sentence. Requires hot.
 
-        Yields None after a while without an event: other answers may have their turn.
+        Yields None after a while without an event, and ``Rest``, as ``transcribe`` does.
         """
         ...

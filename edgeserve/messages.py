@@ -27,6 +27,7 @@ from edgeserve.sound import Pcm as Pcm
 from edgeserve.speech import AudioEvent as AudioEvent
 from edgeserve.speech import DetectRequest as DetectRequest
 from edgeserve.speech import DiarizeRequest as DiarizeRequest
+from edgeserve.speech import Rest as Rest
 from edgeserve.speech import SegmentEvent as SegmentEvent
 from edgeserve.speech import SpeakerEvent as SpeakerEvent
 from edgeserve.speech import SpeakRequest as SpeakRequest
@@ -293,8 +294,7 @@ class TextEvent:
 
 
 SpeechRequest = TranscribeRequest | DiarizeRequest | SpeakRequest
-SpeechEvent = TranscribeEvent | SpeakerEvent | AudioEvent
 ContextRequest = ChatRequest | EmbedRequest | SlotRequest | TextRequest
 ContextEvent = ChatEvent | EmbeddingEvent | SlotEvent | TextEvent
 Request = ContextRequest | RerankRequest | SpeechRequest
-Event = ContextEvent | RerankEvent | SpeechEvent
+Event = ContextEvent | RerankEvent | TranscribeEvent | SpeakerEvent | AudioEvent | Rest

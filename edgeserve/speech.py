@@ -10,10 +10,30 @@ from edgeserve.sound import Audio
 
 
 @dataclass(frozen=True, slots=True)
+class Rest:
+    """The answer may end here: the request with this as its ``rest`` has the same answer from here on.
+
+    An engine emits it behind a part that was told, where more follows. Readers never see it.
+
+    - ``at``: parts of the text that were said, or samples of the sound that were written down
+    - ``said``: something was said
+    - ``language``: of the sound, once it is recognised
+    - ``tokens``, ``text``: the words so far that prompt what follows
+    """
+
+    at: int
+    said: bool = False
+    language: str | None = None
+    tokens: tuple[int, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TranscribeRequest:
     """Speech to write down. ``language`` is an ISO 639-1 code or None. ``translate`` asks for English text.
 
-    ``words_required``: a model that gives no times of words refuses ``word_timestamps``; else it leaves them out.
+    - ``words_required``: a model that gives no times of words refuses ``word_timestamps``; else it leaves them out
+    - ``rest``: the place from which to go on; None: from the beginning
     """
 
     audio: Audio = field(repr=False)
@@ -23,6 +43,7 @@ class TranscribeRequest:
     word_timestamps: bool = False
     translate: bool = False
     words_required: bool = True
+    rest: Rest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +125,15 @@ class SpeakerEvent:
 
 @dataclass(frozen=True, slots=True)
 class SpeakRequest:
-    """Text to say. ``voice`` None is the model's default. ``speed`` 1.0 is the voice's natural pace (0.25 to 4.0)."""
+    """Text to say. ``voice`` None is the model's default. ``speed`` 1.0 is the voice's natural pace (0.25 to 4.0).
+
+    ``rest``: as in ``TranscribeRequest``.
+    """
 
     text: str
     voice: str | None = None
     speed: float = 1.0
+    rest: Rest | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ KINDS: dict[type, tuple[type, ...]] = {
     messages.ChatRequest: get_args(messages.ChatEvent),
     messages.EmbedRequest: (messages.EmbeddingEvent,),
     messages.RerankRequest: (messages.RerankEvent,),
-    messages.TranscribeRequest: get_args(messages.TranscribeEvent),
+    messages.TranscribeRequest: (*get_args(messages.TranscribeEvent), messages.Rest),
     messages.DiarizeRequest: (messages.SpeakerEvent,),
-    messages.SpeakRequest: (messages.AudioEvent,),
+    messages.SpeakRequest: (messages.AudioEvent, messages.Rest),
     messages.SlotRequest: (messages.SlotEvent,),
     messages.TextRequest: (messages.TextEvent,),
 }

@@ -15,6 +15,7 @@ from edgeserve.engine import Batching, Engine
 from edgeserve.engine_abilities import Parallel
 from edgeserve.errors import EdgeserveError, EngineFailure
 from edgeserve.hosts.runs import Answer, Ended, Runs
+from edgeserve.messages import Rest
 from edgeserve.residency import wakes
 from edgeserve.residency.work import METHODS, Admitted, Work
 
@@ -121,7 +122,8 @@ class SerialLoop:
             for event in events:
                 if event is not None:
                     yield event
-                yield None
+                if not isinstance(event, Rest):  # it took no time
+                    yield None
 
 
 class BatchLoop:

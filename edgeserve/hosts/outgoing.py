@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from edgeserve import logs
 from edgeserve.clients import Client
-from edgeserve.hosts.runs import Ended, Runs
-from edgeserve.messages import Event, Request, TokenEvent
+from edgeserve.hosts.runs import Ended, Run, Runs
+from edgeserve.messages import Event, Request, Rest, TokenEvent
 from edgeserve.processes import codec
 from edgeserve.processes.frames import Channel, Kind
 from edgeserve.residency.pictures import Pictures
@@ -99,6 +99,10 @@ class GuestRuns(Runs):
     def __init__(self, flush: Callable[[], None]) -> None:
         super().__init__(lambda: None, time.monotonic)
         self._flush = flush
+
+    def _pass_over(self, run: Run, rest: Rest) -> bool:
+        """The serving process decides."""
+        return False
 
     def advance(self) -> tuple[list[Ended], bool]:
         try:

@@ -104,7 +104,9 @@ class ProcessHost(EngineHost):
         super().__init__(
             self.remote,
             self.remote.abilities(),
-            RemoteLoop(self.remote, Runs(pressure.check, clock), batches),
+            RemoteLoop(
+                self.remote, Runs(pressure.check, clock, functools.partial(pressure.in_the_way, local.spec)), batches
+            ),
             pressure,
             idle_work=batches,
             clock=clock,

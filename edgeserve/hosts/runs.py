@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from edgeserve.clients import Idle
 from edgeserve.dataclass import dataclass
 from edgeserve.errors import MemoryPressure
-from edgeserve.messages import DiarizeRequest, EmbedRequest, Event, RerankRequest, SpeakRequest, TranscribeRequest
+from edgeserve.messages import DiarizeRequest, EmbedRequest, Event, RerankRequest, Rest, SpeakRequest, TranscribeRequest
 from edgeserve.residency import wakes
 from edgeserve.residency.work import Admitted, Work
 
@@ -74,12 +74,17 @@ class Ended:
 class Runs:
     """``check`` raises MemoryPressure when memory is critical. ``clock`` in seconds.
 
+    ``in_the_way``: whether requests to other engines wait for these answers. Then each ends at its next ``Rest``.
+
     The loop's thread alone changes the runs. Other threads may read ``stuck`` and ``slowest``.
     """
 
-    def __init__(self, check: Callable[[], None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, check: Callable[[], None], clock: Callable[[], float], in_the_way: Callable[[], bool] = lambda: False
+    ) -> None:
         self._check = check
         self._clock = clock
+        self._in_the_way = in_the_way
         self._runs: list[Run] = []
         self._turn: Run | None = None
         self._longest = self._least = self._began = 0.0
@@ -146,7 +151,8 @@ class Runs:
         if run.paused is not None and run.work.cancel.is_set():
             return [self._end(run)], False
         try:
-            return [], run.work.context.run(self._emit, run)
+            steps = run.work.context.run(self._emit, run)
+            return ([self._end(run)], False) if run.work.rests else ([], steps)
         except StopIteration:
             return [self._end(run)], False
         except Exception as error:
@@ -200,9 +206,13 @@ class Runs:
         return found if len(found) == count else ()
 
     def _emit(self, run: Run) -> bool:
-        """Pass events on until the answer needs a step (True) or its reader has no room (False)."""
+        """Pass events on until the answer needs a step (True), its reader has no room, or it rests (False)."""
         run.paused, work = None, run.work
         while (event := next(run.answer)) is not None:
+            if isinstance(event, Rest) and self._pass_over(run, event):
+                if work.rests:
+                    return False
+                continue
             work.emit(event)
             run.events += 1
             if run.events % CHECK_EVERY == 0:
@@ -210,6 +220,12 @@ class Runs:
             if not work.room():
                 run.paused = self._clock()
                 return False
+        return True
+
+    def _pass_over(self, run: Run, rest: Rest) -> bool:
+        """Let the answer rest where others wait for its engine. False: the event goes to the reader."""
+        if self._in_the_way():
+            run.work.go_on_later(rest)
         return True
 
     def _relieve(self, run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping
 
@@ -27,7 +28,7 @@ class ThreadHost(EngineHost):
         super().__init__(
             engine,
             Abilities.of(engine),
-            loop_of(engine, Runs(pressure.check, clock)),
+            loop_of(engine, Runs(pressure.check, clock, functools.partial(pressure.in_the_way, engine.spec))),
             pressure,
             idle_work=isinstance(engine, Batching),
             clock=clock,

@@ -68,7 +68,12 @@ class Admission:
             return self._admit(entry, self._accounts.turn(entry, readings, limit))
 
     def reserve(
-        self, entry: Entry, cancel: Cancel | None = None, arrived: float | None = None, whole: bool = False
+        self,
+        entry: Entry,
+        cancel: Cancel | None = None,
+        arrived: float | None = None,
+        whole: bool = False,
+        resumed: bool = False,
     ) -> Reservation:
         """Make room by the plan until the need fits; in its turn, when others wait for memory too.
 
@@ -77,12 +82,13 @@ class Admission:
         ``cancel``; a cancelled request moves no engine. Raises Busy after ``queue_seconds`` in which no answer is under
         way and no engine moves, and when answers under way are stuck.
         ``arrived``: when the request came, on the accounts' clock; None: now. ``whole``: the request needs the whole
-        context. An engine that has less steps down first, where it fits once idle engines make way.
+        context. An engine that has less steps down first, where it fits once idle engines make way. ``resumed``: a part
+        of the answer has been given. It is refused as late as beside others' answers.
         """
         try:
             if whole:
                 self._make_whole(entry)
-            return self._reserve(entry, cancel, arrived)
+            return self._reserve(entry, cancel, arrived, resumed)
         except (DoesNotFit, Busy) as error:
             needed = in_mb(entry.need.total)
             self._accounts.timeline.note_rarely("refusal", entry.resident.id, needed_mb=needed, why=error.message)
@@ -108,10 +114,10 @@ class Admission:
         if entry.whole and entry.shrunk:
             self._mover.step_down(entry, Rung.WARM, "memory_needed", leased=True)
 
-    def _reserve(self, entry: Entry, cancel: Cancel | None, arrived: float | None) -> Reservation:
+    def _reserve(self, entry: Entry, cancel: Cancel | None, arrived: float | None, resumed: bool) -> Reservation:
         self._prepare(entry)
         now = self._accounts.clock()
-        attempt = Attempt(entry, cancel, now if arrived is None else arrived, self._accounts.life(), now)
+        attempt = Attempt(entry, cancel, now if arrived is None else arrived, self._accounts.life(), now, resumed)
         try:
             while True:
                 attempt.check_wanted()
@@ -179,7 +185,7 @@ class Admission:
         """Seconds without progress after which a request is refused."""
         at_work = any(one.active for one in self._accounts if one is not attempt.entry)
         seconds = self._accounts.policy.queue_seconds
-        return max(STUCK, seconds) if at_work else seconds
+        return max(STUCK, seconds) if at_work or attempt.resumed else seconds
 
     def _await_change(self, attempt: Attempt, turn: Turn) -> None:
         """Wait until memory may have come free or a hot time ends, at most for the interval."""
@@ -227,6 +233,15 @@ class Admission:
             if excess := self._accounts.excess(entry, saving, readings, limit):
                 size = saving.private if saving.kind in WHOLE else excess
                 self._mover.shed(dataclasses.replace(saving, private=size))
+
+    def in_the_way(self, name: str) -> bool:
+        """Whether an engine is to make way for requests that wait for memory, its hot time over. Reads nothing."""
+        if not self._accounts.tickets:  # as nearly always
+            return False
+        with self._accounts.changed:
+            entry = self._accounts.find(name)
+            over = entry is not None and self._accounts.clock() >= entry.hot_until
+            return over and any(name in one.way for one in self._accounts.tickets)
 
     def settle(self, reservation: Reservation, measured: int | None) -> None:
         """The engine is hot: book and learn its memory. Idle engines make room when it took more than expected."""

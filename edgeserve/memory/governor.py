@@ -31,7 +31,7 @@ from edgeserve.memory.timeline import Timeline
 from edgeserve.system import heap, libraries
 from edgeserve.system.accelerator import DeviceReader, Devices
 from edgeserve.system.probe import Probe
-from edgeserve.units import GB, MB
+from edgeserve.units import MB
 
 __all__ = ["Governor", "OpenGovernor", "Reservation", "Resident", "make_governor"]
 
@@ -98,14 +98,16 @@ class Governor:
         self.probe.stop()
 
     def reserve(
-        self, resident: Resident, cancel: Cancel | None = None, arrived: float | None = None, whole: bool = False
+        self,
+        resident: Resident,
+        cancel: Cancel | None = None,
+        arrived: float | None = None,
+        whole: bool = False,
+        resumed: bool = False,
     ) -> Reservation:
-        """Set aside the memory for one request, and for the engine's way up to hot.
-
-        At once for a hot engine whose request fits. Otherwise as ``Admission.reserve``.
-        """
+        """Set aside the memory for one request and the way up to hot: where it fits at once, else as ``Admission``."""
         entry = self.accounts[resident.id]
-        return self.reserve_at_once(resident, whole) or self._admission.reserve(entry, cancel, arrived, whole)
+        return self.reserve_at_once(resident, whole) or self._admission.reserve(entry, cancel, arrived, whole, resumed)
 
     def wake(self) -> None:
         """A lease has ended, or a request is cancelled: whoever waits for memory looks again. Any thread."""
@@ -133,10 +135,9 @@ class Governor:
 
     def limits(self) -> metal.MetalLimits | None:
         """Memory that a runtime with a limit (``engine_abilities.Limited``) may take now; None: no limit."""
-        found = self._limits = metal.limits(self.probe.read_quick(), self._macos)
-        text = "MLX may take %.1f GB (%s), keep %.1f GB of it and pin %.1f GB"
-        log.info(text, found.memory / GB, found.winner, found.cache / GB, (found.wired or 0) / GB)
-        return found
+        self._limits = metal.limits(self.probe.read_quick(), self._macos)
+        log.info("MLX may take %s", self._limits.text)
+        return self._limits
 
     def release(self, reservation: Reservation) -> None:
         """End a reservation. An engine that did not become hot returns all of it. Idempotent."""
@@ -147,20 +148,23 @@ class Governor:
 
         None when the engine is in use, stands on ``to`` or below already, failed to move, or is served no more.
         """
-        entry = self.accounts.of(resident)
-        return None if entry is None else self._mover.step_down(entry, to, reason)
+        return self._mover.step_down(entry, to, reason) if (entry := self.accounts.of(resident)) else None
 
     def room(self, spec: ModelSpec) -> int:
         """Bytes that an engine may take when all others that are neither pinned nor at work have left. Any thread."""
         now = self._gauge.latest()
         return self.accounts.room(spec.id, now.readings, now.budget)
 
+    def in_the_way(self, spec: ModelSpec) -> bool:
+        """As ``Admission.in_the_way``. Any thread."""
+        return self._admission.in_the_way(spec.id)
+
     @contextlib.contextmanager
     def optional_memory(self) -> Iterator[bool]:
         """A bracket around idle work that takes memory which its engine can do without, such as a saved conversation.
 
-        Meanwhile no other engine learns its memory. Yields False when the work must not begin: from HIGH pressure
-        on, while requests wait for memory, and while other engines change or answer.
+        No other engine learns its memory meanwhile. Yields False when the work must not begin: from HIGH pressure on,
+        while requests wait for memory, and while other engines change or answer.
         """
         with self.accounts.moving() as mark:
             yield mark is not None and not self.accounts.tickets and self._gauge.latest().level < Level.HIGH
@@ -207,8 +211,7 @@ class Governor:
 
     def defragment_by_hand(self) -> Json:
         """As ``defragment``, at most once in ``QUIET_SECONDS``: no other Python code runs during a collection."""
-        now = self.accounts.clock()
-        if now - self._defragmented_at >= QUIET_SECONDS:
+        if (now := self.accounts.clock()) - self._defragmented_at >= QUIET_SECONDS:
             self._defragmented_at = now
             return self.defragment()
         return {"status": "defragmentation_triggered"}
@@ -224,21 +227,18 @@ class Governor:
         self.accounts.observe()
         now = self._gauge.situation(self.probe.read())
         found = report.stats(now, self.accounts, self.accounts.history, self._limits)
-        with self.accounts.changed:
-            waiting = [one.id for one in self.accounts.tickets]
+        waiting = [one.id for one in self.accounts.tickets]
         return {**found, "undelivered_mb": round(self.accounts.undelivered() / MB, 1), "waiting": waiting}
 
     def models(self) -> list[Json]:
         self.accounts.observe()
-        now, accelerator = self.accounts.clock(), self.probe.latest().accelerator
-        return [report.model(entry, now, accelerator) for entry in self.accounts]
+        return [report.model(one, self.accounts.clock(), self.probe.latest().accelerator) for one in self.accounts]
 
     def evictions(self) -> list[Json]:
         return [record.as_json() for record in self.accounts.history]
 
     def offloaded(self) -> list[Json]:
-        warm = [entry for entry in self.accounts if entry.resident.rung is Rung.WARM]
-        return [report.offloaded(entry, self.accounts.wall()) for entry in warm]
+        return [report.offloaded(one, self.accounts.wall()) for one in self.accounts if one.resident.rung is Rung.WARM]
 
     def fragmentation(self) -> Json:
         counts = self.accounts.history.counts
@@ -296,5 +296,5 @@ def make_governor(
     accounts = Accounts(policy, Peaks(peaks), undelivered=undelivered, helpers=lambda: probe.known().process.helpers)
     reader = DeviceReader(devices, accounts.device_held, accounts.device_mapped, allocator)
     probe = Probe(override_mb=policy.override_memory_mb, accelerator=reader, workers=workers, helpers=helpers)
-    kind = Governor if policy.enabled else OpenGovernor
-    return kind(accounts, probe, macos=metal.macos_version(), end_helper=end_helper)
+    made = Governor if policy.enabled else OpenGovernor
+    return made(accounts, probe, macos=metal.macos_version(), end_helper=end_helper)

@@ -31,6 +31,7 @@ class Attempt:
     Fields:
         cancel    set when nobody wants the request any more
         arrived   when the request came, on the accounts' clock
+        resumed   a part of the answer has been given
         ticket    its place among those that wait, once it waits
         busy      engines that could not be moved a moment ago
         spent     savings that are used up
@@ -44,6 +45,7 @@ class Attempt:
     arrived: float
     progress: object
     progressed_at: float
+    resumed: bool = False
     ticket: Ticket | None = None
     busy: set[str] = dataclasses.field(default_factory=set)
     spent: set[tuple[str, str]] = dataclasses.field(default_factory=set)

@@ -49,6 +49,10 @@ class Pressure(Protocol):
         """Bytes that an engine may take when all others that have no work have left."""
         ...
 
+    def in_the_way(self, spec: ModelSpec) -> bool:
+        """Whether requests to other engines wait for this one's answers, its hot time over. Reads no memory."""
+        ...
+
     def optional_memory(self) -> AbstractContextManager[bool]:
         """Brackets idle work that takes memory; False when the host must leave it off."""
         ...

@@ -29,6 +29,8 @@ class Queue:
         self._waiting: Rounds[Work] = Rounds()
         self._whole: Rounds[Work] = Rounds()
         """Prompts that need the whole context of an engine that does with less. Others begin before them."""
+        self._resting: Rounds[Work] = Rounds()
+        """Answers of which a part has been given. They begin before all others, beside which they were under way."""
 
     def __iter__(self) -> Iterator[Work]:
         """All work that has not ended."""
@@ -38,7 +40,7 @@ class Queue:
     def waits(self) -> bool:
         """True when work waits for its turn."""
         with self._state:
-            return bool(self._waiting or self._whole)
+            return bool(self._waiting or self._whole or self._resting)
 
     def claimed(self, work: Work) -> bool:
         """Whether work that waits may take the place of ``work``, which is under way: see ``Rounds.claimed``."""
@@ -89,8 +91,15 @@ class Queue:
                     yield work
 
     def take(self, newcomer: Idle | None = None) -> Work | None:
-        """Take the work whose turn it is, as ``Rounds.take`` with ``newcomer`` as ``idle``. None without any."""
+        """Take the work whose turn it is, as ``Rounds.take`` with ``newcomer`` as ``idle``. None without any.
+
+        Answers that go on come first.
+        """
         with self._state:
+            if (resting := self._resting.next()) is not None:
+                self._resting.remove(resting)
+                self._waiting.begin(resting)
+                return resting
             # The slots of a batch are shared out. A single place changes hands: an answer that its reader pauses takes
             # none, and must not delay the next one of its client.
             self._waiting.by_count = self._slots() > 1
@@ -99,19 +108,21 @@ class Queue:
 
     @staticmethod
     def _begun(work: Work) -> Work:
-        work.place.begun += 1
-        work.place.running += 1
+        if not work.resumed:
+            work.place.begun += 1
+            work.place.running += 1
         return work
 
     def put_back(self, work: Work) -> None:
         """Make work that was taken the next again."""
         with self._state:
-            work.place.begun -= 1
-            work.place.running -= 1
+            if not work.resumed:
+                work.place.begun -= 1
+                work.place.running -= 1
             self._waiting.put_back(work)
-            if work.whole:
+            if work.whole or work.resumed:
                 self._waiting.remove(work)
-                self._whole.add(work)
+                (self._resting if work.resumed else self._whole).add(work)
 
     def withdraw(self, work: Work) -> bool:
         """Take work out before its turn. False when it is under way or has ended."""
@@ -122,6 +133,7 @@ class Queue:
                 any(one.remove(work, turn=True) for one in lines)
                 or self._waiting.remove(work)
                 or self._whole.remove(work)
+                or self._resting.remove(work)
             )
 
     def withdraw_last(self, clients: Iterable[Groups]) -> Work | None:
@@ -137,8 +149,13 @@ class Queue:
             return None
 
     def wait_again(self, work: Work, error: Exception | None) -> bool:
-        """Let work under way wait once more, where ``error`` is that it needs the whole context."""
+        """Let work under way wait once more, where it rests, or ``error`` is that it needs the whole context."""
         with self._state:
+            if work.rests and not work.cancel.is_set():
+                work.rests = False
+                self._waiting.end(work)
+                self._resting.add(work)
+                return True
             if not work.ask_for_whole(error) or not self._waiting.end(work):
                 return False
             work.place.begun -= 1
@@ -152,6 +169,6 @@ class Queue:
             if work not in self._open:
                 return False
             del self._open[work]
-            if self._waiting.end(work):
+            if self._waiting.end(work) or work.resumed:
                 work.place.running -= 1
             return True

@@ -156,7 +156,8 @@ class Turns:
         if self._queue.wait_again(admitted.work, error):
             return
         if self._finish(admitted.work, error):
-            self.typical_seconds += 0.3 * (self._clock() - admitted.started - self.typical_seconds)
+            began = (admitted.work.resumed and admitted.work.started) or admitted.started
+            self.typical_seconds += 0.3 * (self._clock() - began - self.typical_seconds)
 
     def _let_begin(self, admitted: Admitted, beside: bool) -> bool:
         """False when the work must wait for memory. Raises when the work must not begin.
@@ -169,8 +170,9 @@ class Turns:
         if not self._reserve(admitted, beside):
             return False
         work.check_wanted()
-        work.started = self._clock()
-        work.begun(work.request)
+        if not work.resumed:
+            work.started = self._clock()
+            work.begun(work.request)
         return True
 
     def _finish(self, work: Work, error: Exception | None = None) -> bool:

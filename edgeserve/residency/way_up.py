@@ -27,11 +27,17 @@ class WayUp:
         """True on the thread that asks for memory now, and so holds the engine: it may make the engine do with less."""
         return self._thread == threading.get_ident()
 
-    def reserve(self, cancel: Cancel | None = None, arrived: float | None = None, whole: bool = False) -> Reservation:
+    def reserve(
+        self,
+        cancel: Cancel | None = None,
+        arrived: float | None = None,
+        whole: bool = False,
+        resumed: bool = False,
+    ) -> Reservation:
         """As ``Governor.reserve``, once all machines of the model answer. Raises Unreachable before anything moves."""
         self._check_nodes()
         with self._asking():
-            return self._governor.reserve(self._resident, cancel, arrived, whole)
+            return self._governor.reserve(self._resident, cancel, arrived, whole, resumed)
 
     def reserve_if_free(self) -> Reservation | None:
         """As ``Governor.reserve_if_free``. Raises Unreachable."""
@@ -50,7 +56,7 @@ class WayUp:
             if reservation is not None:
                 admitted.held.enter_context(reservation)
             return reservation is not None
-        reservation = admitted.held.enter_context(self.reserve(work.cancel, work.arrived, work.whole))
+        reservation = admitted.held.enter_context(self.reserve(work.cancel, work.arrived, work.whole, work.resumed))
         work.check_wanted()
         self.climb(reservation)
         return True

@@ -6,13 +6,14 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import field, replace
+from typing import Any
 
 from edgeserve import messages
 from edgeserve.dataclass import dataclass
 from edgeserve.errors import Cancelled, ContextReduced, EdgeserveError
 from edgeserve.jobs import INFO
-from edgeserve.messages import ChatRequest, Event, Request
+from edgeserve.messages import ChatRequest, Event, Request, Rest
 from edgeserve.residency.rounds import Place
 
 METHODS: dict[type, str] = {getattr(messages, one.request): one.method for one in INFO.values()}
@@ -74,7 +75,7 @@ class Work:
     of the request, made before its turn. ``arrived`` and ``started``: when the gate got it, and when its turn came, on
     the gate's clock. ``peers``: all unfinished work of the gate; any thread. ``reduced``: the prompt was too long for a
     context that memory had made smaller. ``patience``: until when it waits for the whole one beside other answers, on
-    the gate's clock.
+    the gate's clock. ``rests``: the answer has ended for now, and goes on later.
     """
 
     request: Request
@@ -91,6 +92,7 @@ class Work:
     peers: Callable[[], Iterable[Work]] = tuple
     reduced: ContextReduced | None = None
     patience: float | None = None
+    rests: bool = False
 
     @property
     def whole(self) -> bool:
@@ -108,6 +110,16 @@ class Work:
         """Stop within one token or segment and end with ``reason``. The first reason counts."""
         self.reason = self.reason or reason
         self.cancel.set()
+
+    def go_on_later(self, rest: Rest) -> None:
+        """The answer ends here for now: the work waits for another turn, for what follows."""
+        request: Any = self.request
+        self.request, self.prepared, self.rests = replace(request, rest=rest), None, True
+
+    @property
+    def resumed(self) -> bool:
+        """Whether a part of the answer has been given. Then the work counts as under way, also while it waits."""
+        return getattr(self.request, "rest", None) is not None
 
     def ask_for_whole(self, error: Exception | None) -> bool:
         """Ask for the whole context after ``error``, which ended the answer before it began. False where it may not.

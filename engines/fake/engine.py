@@ -53,6 +53,7 @@ from edgeserve.messages import (
     Audio,
     AudioEvent,
     DetectRequest,
+    Rest,
     SegmentEvent,
     SpeakRequest,
     SpeechChances,
@@ -201,14 +202,18 @@ class FakeSpeechToText(FakeEngine):
         known = self.spec.options.get("languages", ())
         return tuple(map(str, known)) if isinstance(known, Iterable) else ()
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | Rest]:
         self._begin()
-        duration = 0.0
+        duration, first = 0.0, request.rest.at // INPUT_SAMPLE_RATE if request.rest else 0
         for index, sound in enumerate(seconds(request.audio)):
+            duration = index + len(sound) / SECOND_BYTES
+            if index < first:
+                continue
             if cancel.is_set():
                 return
+            if index > first:
+                yield Rest(index * INPUT_SAMPLE_RATE)
             self._work()
-            duration = index + len(sound) / SECOND_BYTES
             if any(sound):
                 said = ENGLISH[index % 9] if request.translate else index + 1
                 yield SegmentEvent(float(index), duration, f" {said}")
@@ -249,15 +254,20 @@ class FakeTextToSpeech(FakeEngine):
     def voices(self) -> tuple[str, ...]:
         return ("tone", "hum")
 
-    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent]:
+    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent | Rest]:
         self._begin()
         voice = request.voice or "tone"
         if voice not in self.voices():
             raise InvalidRequest(f"unknown voice {voice!r}; voices: {', '.join(self.voices())}", param="voice")
         pitch = {"tone": 440, "hum": 110}[voice]
-        for sentence in filter(str.strip, request.text.split(".")):
+        first = request.rest.at if request.rest else 0
+        for number, sentence in enumerate(filter(str.strip, request.text.split("."))):
+            if number < first:
+                continue
             if cancel.is_set():
                 return
+            if number > first:
+                yield Rest(number)
             self._work()
             count = int(self.SAMPLE_RATE * 0.1 * len(sentence.split()) / request.speed)
             tone = _second(pitch, self.SAMPLE_RATE)

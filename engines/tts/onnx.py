@@ -6,9 +6,10 @@ import contextlib
 import itertools
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.engine_abilities import Access
@@ -20,9 +21,10 @@ from edgeserve.engines.tts.family import Family
 from edgeserve.engines.tts.hibari import Hibari
 from edgeserve.engines.tts.kokoro import Kokoro
 from edgeserve.engines.tts.piper import Piper
-from edgeserve.engines.tts.stream import computed_ahead, growing
+from edgeserve.engines.tts.stream import computed_ahead, growing, with_rests
+from edgeserve.engines.tts.text import cut
 from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
-from edgeserve.messages import AudioEvent, SpeakRequest
+from edgeserve.messages import AudioEvent, Rest, SpeakRequest
 from edgeserve.system import pages
 
 log = logging.getLogger("edgeserve.tts")
@@ -35,6 +37,7 @@ SILENCE_SECONDS = 0.2
 GRAPH_SHARE = 1.04
 """Most bytes of mapped weights for each byte of a graph, measured."""
 
+T = TypeVar("T")
 FAMILIES: dict[str, type[Family]] = {"hibari": Hibari, "kokoro": Kokoro, "piper": Piper}
 
 
@@ -197,7 +200,7 @@ class OnnxTextToSpeech:
         default = str(self.spec.options.get("voice") or names[0])
         return (default, *(name for name in names if name != default))
 
-    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent | None]:
+    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent | Rest | None]:
         """Events of growing length; None stands for a part of the text without sound.
 
         Slow speech is cut into shorter pieces, so that a piece takes no longer and no more memory than at speed 1.
@@ -206,23 +209,33 @@ class OnnxTextToSpeech:
         """
         voice, family = self._checked(request)
         pace = min(max(request.speed, PACES[0]), PACES[1])
-        spoken = False
+        spoken = request.rest is not None and request.rest.said
         limit = int(family.max_phonemes * min(pace, 1.0))
-        pieces = itertools.takewhile(lambda _: not cancel.is_set(), family.pieces(request.text, voice, limit))
+        pieces = _until_cancelled(_pieces(request, family, voice, limit), cancel)
+        rests = deque[int | None]()
 
         def read() -> str | None:
             with self._reading:
-                return next(pieces, None)
+                piece, rest = next(pieces, (None, None))
+            rests.append(rest)
+            return piece
 
         def say(piece: str, beside: bool) -> Iterator[Any]:
             with self._computing:
                 return family.say(piece, voice, pace, beside)
 
-        samples = computed_ahead(read, say, limit, cancel)
-        with contextlib.closing(samples):
-            for pcm in growing(itertools.takewhile(lambda _: not cancel.is_set(), samples)):
-                spoken = spoken or bool(pcm)
-                yield AudioEvent(pcm, family.sample_rate) if pcm else None
+        with contextlib.closing(computed_ahead(read, say, limit, cancel)) as samples:
+            silent = True
+            for pcm in growing(_until_cancelled(samples, cancel)):
+                if pcm is not None:
+                    spoken, silent = True, False
+                    yield AudioEvent(pcm, family.sample_rate)
+                    continue
+                if silent:
+                    yield None
+                if (at := rests.popleft()) is not None:
+                    yield Rest(at, spoken)
+                silent = True
         if not spoken and not cancel.is_set():
             if not request.text.strip() or any(char.isalnum() for char in request.text):
                 raise InvalidRequest("the text holds nothing that can be spoken", param="text")
@@ -239,6 +252,16 @@ class OnnxTextToSpeech:
             low, high = SPEEDS
             raise InvalidRequest(f"speed must lie between {low} and {high}, not {request.speed}", param="speed")
         return voice, self._voice
+
+
+def _pieces(request: SpeakRequest, family: Family, voice: str, limit: int) -> Iterator[tuple[str, int | None]]:
+    """As ``with_rests``, of what is left to say."""
+    first = request.rest.at if request.rest else 0
+    return with_rests(cut.passages(request.text), lambda passage: family.pieces(passage, voice, limit), first)
+
+
+def _until_cancelled(items: Iterable[T], cancel: Cancel) -> Iterator[T]:
+    return itertools.takewhile(lambda _: not cancel.is_set(), items)
 
 
 def _cool(voice: Family) -> None:

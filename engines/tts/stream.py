@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,6 +11,32 @@ from edgeserve.engine import Cancel
 
 LONGEST = 96_000
 """Bytes of PCM from which on an event grows no more: two seconds at 24 kHz."""
+REST_CHARACTERS = 200
+"""Characters between two places where an answer may rest, at least: some 13 seconds of speech."""
+
+
+def with_rests(
+    passages: Iterable[str], pieces: Callable[[str], Iterable[str]], first: int
+) -> Iterator[tuple[str, int | None]]:
+    """The pieces of the passages from number ``first`` on.
+
+    With the last piece of a passage comes the number of the next one, where the answer may rest; else None.
+    """
+    numbered, said = itertools.islice(enumerate(passages), first, None), 0
+    following = next(numbered, None)
+    while following is not None:
+        number, passage = following
+        following = next(numbered, None)
+        said += len(passage)
+        rests = following is not None and said >= REST_CHARACTERS
+        said = 0 if rests else said
+        held: str | None = None
+        for piece in pieces(passage):
+            if held is not None:
+                yield held, None
+            held = piece
+        if held is not None:
+            yield held, number + 1 if rests else None
 
 
 def computed_ahead(
@@ -36,24 +63,21 @@ def computed_ahead(
             piece, samples = following, coming.result() if coming else None
 
 
-def growing(samples: Iterable[Any | None]) -> Iterator[bytes]:
+def growing(samples: Iterable[Any | None]) -> Iterator[bytes | None]:
     """PCM of the samples: the first array alone, then twice as much each time, and the remainder at the end of a piece.
 
-    Audio begins soon this way, and the events stay few. A piece without samples gives b"".
+    Audio begins soon this way, and the events stay few. None at the end of each piece.
     """
-    held, wanted, silent = bytearray(), 1, True
+    held, wanted = bytearray(), 1
     for some in samples:
         if some is not None:
             held += pcm16(some)
-            silent = False
-        elif silent:
-            yield b""
-        else:
-            silent = True
         if held and (some is None or len(held) >= wanted):
             wanted = min(max(wanted, 2 * len(held)), LONGEST)
             yield bytes(held)
             held.clear()
+        if some is None:
+            yield None
 
 
 def pcm16(samples: Any) -> bytes:

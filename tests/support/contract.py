@@ -13,7 +13,7 @@ import math
 import pickle
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import pytest
@@ -32,6 +32,7 @@ from edgeserve.messages import (
     PromptEvent,
     RerankEvent,
     RerankRequest,
+    Rest,
     Sampling,
     SegmentEvent,
     SpeakRequest,
@@ -334,6 +335,23 @@ class RerankContract(EngineContract):
         assert caught.value.param == "query"
 
 
+def told(events: Iterable[Any]) -> list[Any]:
+    """The events that a reader gets."""
+    return [event for event in events if event is not None and not isinstance(event, Rest)]
+
+
+def resumed(answer: Callable[[Any], Iterable[Any]], request: Any) -> Iterator[Any]:
+    """The events that a reader gets of an answer that rests wherever it may."""
+    while request is not None:
+        asked, request = request, None
+        for event in answer(asked):
+            if isinstance(event, Rest):
+                request = dataclasses.replace(asked, rest=event)
+                break
+            if event is not None:
+                yield event
+
+
 class SpeechToTextContract(EngineContract):
     pcm: ClassVar[bytes]
     """float32 speech at 16 kHz, a few seconds of it."""
@@ -342,7 +360,7 @@ class SpeechToTextContract(EngineContract):
         return engine.transcribe(TranscribeRequest(Pcm(self.pcm)), cancel)
 
     def test_segments_in_order_then_one_end(self, hot: Any) -> None:
-        *segments, end = [event for event in self.run(hot, threading.Event()) if event is not None]
+        *segments, end = told(self.run(hot, threading.Event()))
         assert segments
         assert all(isinstance(segment, SegmentEvent) for segment in segments)
         assert isinstance(end, TranscriptEnd)
@@ -370,7 +388,7 @@ class TextToSpeechContract(EngineContract):
         return engine.speak(SpeakRequest("Good morning. This is a test."), cancel)
 
     def test_audio_comes_a_sentence_at_a_time_or_sooner(self, hot: Any) -> None:
-        events = list(self.run(hot, threading.Event()))
+        events = told(self.run(hot, threading.Event()))
         assert len(events) >= 2
         assert all(isinstance(event, AudioEvent) and len(event.pcm) % 2 == 0 for event in events)
         seconds = sum(len(event.pcm) / 2 / event.sample_rate for event in events)

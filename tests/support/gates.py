@@ -53,6 +53,7 @@ class CountingGovernor:
     deaths: list[tuple[str, int | None]] = field(default_factory=list)
     opened: list[str] = field(default_factory=list)
     bytes_here: int = 1 << 40
+    waited_for: bool = False
 
     def adopt(self, resident: Any) -> None: ...
 
@@ -62,7 +63,12 @@ class CountingGovernor:
     def wake(self) -> None: ...
 
     def reserve(
-        self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False
+        self,
+        resident: Any,
+        cancel: Any = None,
+        arrived: float | None = None,
+        whole: bool = False,
+        resumed: bool = False,
     ) -> contextlib.AbstractContextManager[object]:
         if self.refuse:
             raise self.refuse
@@ -98,6 +104,9 @@ class CountingGovernor:
 
     def drop_prefix_cache(self, resident: Any) -> None:
         self.dropped.append(resident.id)
+
+    def in_the_way(self, spec: ModelSpec) -> bool:
+        return self.waited_for
 
     def room(self, spec: ModelSpec) -> int:
         return self.bytes_here

@@ -86,10 +86,15 @@ class Asked:
     """One request through a gate, with its lease."""
 
     def __init__(
-        self, gate: Gate, words: str | Request, room: Callable[[], bool] = lambda: True, client: Client = NOBODY
+        self,
+        gate: Gate,
+        words: str | Request,
+        room: Callable[[], bool] = lambda: True,
+        client: Client = NOBODY,
+        begun: Callable[[Request], None] = lambda request: None,
     ) -> None:
         self._gate, self._box, self._client = gate, Mailbox(), client
-        self.work = Work(ask(words) if isinstance(words, str) else words, self._emit, room, place=Place(client))
+        self.work = Work(ask(words) if isinstance(words, str) else words, self._emit, room, begun, place=Place(client))
         gate.acquire(None, client)
         gate.submit(self.work)
 
@@ -509,6 +514,21 @@ class HostContract:
         assert other.text() == "three"
         with pytest.raises(SlowReader, match="waited 10 s"):
             slow.rest()
+
+    def test_answers_in_the_way_of_others_rest_at_each_part_and_end_whole(self) -> None:
+        """A speech kept another model's transcription out for as long as it took: 49 s, and possibly an hour."""
+        for kind, request in (
+            ("engine:FakeTextToSpeech", SpeakRequest("One two three. " * 20)),
+            ("engine:FakeSpeechToText", TranscribeRequest(Pcm(speech(8)))),
+        ):
+            gate = self.gate(kind, "tts" if isinstance(request, SpeakRequest) else "asr")
+            whole = Asked(gate, request).rest()
+            begun, before, self.governor.waited_for = list[Request](), self.governor.reserved, True
+            asked = Asked(gate, request, begun=begun.append)
+            assert asked.rest() == whole
+            assert (len(begun), asked.work.place.running) == (1, 0)
+            assert self.governor.reserved - before == (20 if kind.endswith("TextToSpeech") else 8), "one for each part"
+            self.governor.waited_for = False
 
     def test_a_client_that_has_all_places_of_turns_leaves_a_newcomer_one(self) -> None:
         """One client with two long recordings kept all others out until one of them had ended."""

@@ -20,15 +20,23 @@ from edgeserve.memory.resident import Moved, Refused
 
 @dataclass(eq=False)
 class Asked:
-    """One request. ``began`` is None until its answer begins; ``error`` is why there is none."""
+    """One request. ``began`` is None until its answer begins; ``error`` is why there is none.
+
+    ``part``: seconds after which the answer may rest, again and again. ``left``: seconds of it that are to come.
+    """
 
     model: str
     arrived: float
     seconds: float
     leaves: float = FOREVER
+    part: float = FOREVER
+    left: float = field(init=False)
     began: float | None = None
     error: EdgeserveError | None = None
     cancel: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.left = self.seconds
 
 
 @dataclass(frozen=True)
@@ -93,8 +101,9 @@ class SimulatedGate(FakeResident):
             if reservation is None:
                 return
             self.queue.popleft()
-            asked.began = self.world.clock.now
-            self.running.append((asked.began + asked.seconds, reservation, asked))
+            now = self.world.clock.now
+            asked.began = now if asked.began is None else asked.began
+            self.running.append((now + min(asked.part, asked.left), reservation, asked))
 
     def _reserve(self, asked: Asked) -> Reservation | None:
         governor = self.world.governor
@@ -104,7 +113,7 @@ class SimulatedGate(FakeResident):
             return governor.reserve_at_once(self)
         self.asking = True
         try:
-            reservation = governor.reserve(self, asked.cancel, asked.arrived)
+            reservation = governor.reserve(self, asked.cancel, asked.arrived, resumed=asked.began is not None)
         finally:
             self.asking = False
         if self.rung is not Rung.HOT:
@@ -121,9 +130,16 @@ class SimulatedGate(FakeResident):
         for one in [one for one in self.running if one[0] <= world.clock.now]:
             end, reservation, asked = one
             self.running.remove(one)
-            assert asked.began is not None
-            world.spans.append(Span("answer", self.id, asked.began, end))
+            done = min(asked.part, asked.left)
+            asked.left -= done
+            world.spans.append(Span("answer", self.id, end - done, end))
+            if asked.left and not world.governor.in_the_way(self.spec):
+                self.running.append((end + min(asked.part, asked.left), reservation, asked))
+                continue
             world.governor.release(reservation)
+            if asked.left:
+                self.queue.appendleft(asked)
+                continue
             self.leases -= 1
             self.last_used = world.clock.now
             world.governor.wake()

@@ -16,15 +16,17 @@ _LONG_WORD = re.compile(r"\S{40}(?=\S)")
 """Forty characters of a longer word. The phonemizer's time grows with the cube of a word's parts."""
 
 
-def parts(text: str, read: Callable[[str], str]) -> Iterator[str]:
-    """The results of ``read`` for each sentence, in parts of bounded length; an empty part for an empty result.
-
-    A sentence that is too long is cut before it is read, too.
-    """
+def passages(text: str) -> Iterator[str]:
+    """Sentences, and parts of sentences that are too long to be read at once."""
     for sentence in sentences.sentences(text):
-        for part in cut(sentence, MAX_SENTENCE):
-            words = read(part)
-            yield from speakable(words) if words.strip() else ("",)
+        yield from cut(sentence, MAX_SENTENCE)
+
+
+def parts(text: str, read: Callable[[str], str]) -> Iterator[str]:
+    """The results of ``read`` for each passage, in parts of bounded length; an empty part for an empty result."""
+    for passage in passages(text):
+        words = read(passage)
+        yield from speakable(words) if words.strip() else ("",)
 
 
 def speakable(text: str) -> Iterator[str]:

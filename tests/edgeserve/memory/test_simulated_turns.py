@@ -115,6 +115,32 @@ def test_every_request_that_can_fit_is_served_within_the_work_ahead_of_it(world:
     assert world.booked() <= TOTAL * MB
 
 
+@pytest.mark.slow
+@given(
+    worlds(), st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([0.0, 1.0, 10.0])), min_size=1, max_size=4)
+)
+@examples(60)
+def test_long_answers_that_rest_keep_nobody_out_and_end_whole(
+    world: SimulatedWorld, long: list[tuple[str, float]]
+) -> None:
+    """Each lasts ten minutes, in parts of 1 s. Others wait no longer than beside answers of ``LONGEST``."""
+    speeches = [Asked(name, 1000.0 + at, 600.0, part=1.0) for name, at in long if name in world.gates]
+    others = [one for one in world.requests if one.model != "giant" and one.leaves == float("inf")]
+    world.requests = [*world.requests, *speeches]
+    world.play()
+    assert all(one.error is None and one.left == 0.0 for one in speeches)
+    assert all(one.error is None and one.began is not None for one in others)
+    turns = sum(turn_of(gate) for gate in world.gates.values() if gate.id != "giant")
+    for one in others:
+        queue = [other for other in [*others, *speeches] if other.model == one.model]
+        if any(other.part < float("inf") for other in queue):
+            continue  # in the queue of its own model it waits for the answer before it
+        ahead = sum(other.arrived <= one.arrived and unserved(other, one.arrived) for other in world.requests)
+        assert one.began is not None
+        assert one.began - one.arrived <= ahead * turns + 0.02
+    assert world.governor.accounts.no_reservations()
+
+
 def test_a_chat_every_four_seconds_does_not_keep_speech_out() -> None:
     """Each chat takes 5 ms and would renew a grace time of 5 s for ever."""
     chat = SimulatedGate("chat", 700, up=0.5, down=0.1, slots=4)

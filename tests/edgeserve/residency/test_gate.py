@@ -115,7 +115,9 @@ class Full(CountingGovernor):
         super().__init__()
         self.waiting = threading.Event()
 
-    def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False) -> Any:
+    def reserve(
+        self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False, *_: Any
+    ) -> Any:
         if isinstance(cancel, threading.Event):
             return super().reserve(resident, cancel, arrived)
         self.waiting.set()
@@ -303,7 +305,9 @@ class Waiting(CountingGovernor):
         super().__init__()
         self.asked = threading.Event()
 
-    def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False) -> Any:
+    def reserve(
+        self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False, *_: Any
+    ) -> Any:
         self.asked.set()
         assert cancel.wait(10)
         raise Cancelled("the request was cancelled while it waited for memory")
@@ -364,7 +368,9 @@ class Leaving(CountingGovernor):
         if when == self.when:
             self.work.abort(Cancelled("the client left"))
 
-    def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False) -> Any:
+    def reserve(
+        self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False, *_: Any
+    ) -> Any:
         reservation = super().reserve(resident, cancel, arrived)
         self.leave("reserved")
         return reservation

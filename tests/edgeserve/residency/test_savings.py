@@ -55,7 +55,9 @@ def test_a_request_may_make_room_in_its_own_engine(gates: Callable[..., Gate]) -
     """The governor asks while the gate reserves: its worker holds the lock, and a lease is out."""
 
     class Saving(CountingGovernor):
-        def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False) -> Any:
+        def reserve(
+            self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False, *_: Any
+        ) -> Any:
             told.append(resident.shed("context", 1))
             return super().reserve(resident, cancel, arrived)
 
@@ -111,7 +113,9 @@ class Wholes(CountingGovernor):
         super().__init__()
         self.engine, self.fits, self.whole = engine, fits, 0
 
-    def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False) -> Any:
+    def reserve(
+        self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False, *_: Any
+    ) -> Any:
         self.whole += whole
         self.engine.limit = 3 if whole and self.fits else self.engine.limit
         return super().reserve(resident, cancel, arrived)

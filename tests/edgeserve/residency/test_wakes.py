@@ -116,6 +116,7 @@ class Admitted:
         self.work: Any = self
         self.context: Any = self
         self.cancel = asyncio.Event()
+        self.rests = False
 
     def run(self, call: Callable[..., Any], *args: Any) -> Any:
         return call(*args)

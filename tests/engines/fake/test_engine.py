@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import signal
 import struct
@@ -10,9 +11,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.contract import ChatContract, RerankContract, SpeechToTextContract, TextToSpeechContract
+from support.contract import ChatContract, RerankContract, SpeechToTextContract, TextToSpeechContract, resumed, told
+from support.gates import fake_spec
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
@@ -23,7 +26,9 @@ from edgeserve.messages import (
     ChatRequest,
     ImagePart,
     Message,
+    Pcm,
     PromptEvent,
+    SpeakRequest,
     TextPart,
     TokenEvent,
     TranscribeRequest,
@@ -108,7 +113,7 @@ class TestFakeSpeechToText(SpeechToTextContract):
 
         cancel = threading.Event()
         events = hot.transcribe(TranscribeRequest(Long()), cancel)
-        assert [(event.start, event.end) for event in itertools.islice(events, 3)] == [(0, 1), (1, 2), (2, 3)]
+        assert [(event.start, event.end) for event in itertools.islice(events, 0, 5, 2)] == [(0, 1), (1, 2), (2, 3)]
         assert read == [0, 1]
         cancel.set()
         assert list(events) == []
@@ -152,3 +157,18 @@ class TestModelFile:
             "engine.open()\nos.truncate(path, 100)\nengine.heat()\n"
         )
         assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGBUS
+
+
+def test_answers_that_rest_between_their_parts_are_the_same_together() -> None:
+    """An answer in parts has the events of one that never rests."""
+    ear, voice = FakeSpeechToText(fake_spec("asr")), FakeTextToSpeech(fake_spec("tts"))
+    for engine in (ear, voice):
+        engine.open()
+        engine.heat()
+    sound, text = TranscribeRequest(Pcm(struct.pack("<f", 0.5) * 40_000)), SpeakRequest("One two. Three. . Four")
+    answers: list[tuple[Any, Any]] = [(ear.transcribe, sound), (voice.speak, text)]
+    for answer, request in answers:
+        run = functools.partial(answer, cancel=threading.Event())
+        whole = told(run(request))
+        assert len(whole) > 2
+        assert list(resumed(run, request)) == whole

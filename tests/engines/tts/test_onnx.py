@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 import pytest
-from support.contract import TextToSpeechContract
+from support.contract import TextToSpeechContract, resumed, told
 from support.speech import STORY
 
 from edgeserve.engine import ModelSpec, Rung
@@ -22,7 +22,7 @@ from edgeserve.engines.tts import hibari, onnx
 from edgeserve.engines.tts.onnx import OnnxTextToSpeech
 from edgeserve.engines.tts.stream import computed_ahead, growing
 from edgeserve.errors import EngineFailure, InvalidRequest
-from edgeserve.messages import SpeakRequest
+from edgeserve.messages import Rest, SpeakRequest
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
@@ -104,6 +104,23 @@ class TestHibari(TextToSpeechContract):
         events = list(hot.speak(SpeakRequest(", ".join([clause] * 20) + "."), threading.Event()))
         assert len(events) > 3
         assert sum(map(_seconds, events)) == pytest.approx(20 * once, rel=0.2)
+
+    def test_an_answer_that_rests_has_the_samples_of_one_that_does_not(self, spec: ModelSpec) -> None:
+        """With one thread, since another number of threads rounds otherwise. Marks and emoji say nothing."""
+        engine = OnnxTextToSpeech(dataclasses.replace(spec, threads=1))
+        engine.heat()
+        text = STORY + " 🙂 ☎ … " + " ".join(["She asked Dr. Smith about it, and he said No. 5 was fine."] * 8) + "\n🙂"
+        cancel, rests = threading.Event(), list[Rest]()
+
+        def answer(request: SpeakRequest) -> Iterator[Any]:
+            for event in engine.speak(request, cancel):
+                rests.extend([event] if isinstance(event, Rest) else ())
+                yield event
+
+        whole = b"".join(event.pcm for event in told(engine.speak(SpeakRequest(text), cancel)))
+        assert b"".join(event.pcm for event in resumed(answer, SpeakRequest(text))) == whole
+        assert len(rests) >= 3
+        assert [one.at for one in rests] == sorted({one.at for one in rests})
 
     def test_samples_are_sound_and_not_clipped(self, hot: Any) -> None:
         voice = hot._voice
@@ -310,14 +327,14 @@ def test_a_piece_knows_whether_samples_of_another_are_computed_meanwhile() -> No
 
 def test_events_grow_over_a_text_and_end_with_its_pieces() -> None:
     block = numpy.zeros(12_000, numpy.float32)
-    lengths = [len(pcm) / 24_000 for pcm in growing([block] * 5 + [None] + [block] * 3 + [None])]
-    assert lengths == [1, 2, 2, 3]
+    lengths = [pcm and len(pcm) / 24_000 for pcm in growing([block] * 5 + [None] + [block] * 3 + [None])]
+    assert lengths == [1, 2, 2, None, 3, None]
 
 
 def test_a_piece_that_says_nothing_makes_no_sound() -> None:
     pieces, block = iter(["", "a", "", ""]), numpy.zeros(10, numpy.float32)
     said = computed_ahead(lambda: next(pieces, None), lambda piece, beside: iter([block]), 200, threading.Event())
-    assert [len(pcm) for pcm in growing(said)] == [0, 20, 0, 0]
+    assert [pcm and len(pcm) for pcm in growing(said)] == [None, 20, None, None, None]
 
 
 class Silent:

@@ -1,0 +1,156 @@
+"""Long answers of engines that do not fit together: each rests while others have their turn, and ends whole."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from support.cases import each
+from support.contract import told
+from support.gates import FAKES, PATIENCE_SECONDS, Mailbox, engine_of, gate_of
+from support.memory import World
+from support.server import until
+
+from edgeserve.clients import Client
+from edgeserve.engine import ModelSpec, Rung
+from edgeserve.errors import Busy, Cancelled, ShuttingDown
+from edgeserve.jobs import Job
+from edgeserve.messages import Pcm, Request, SpeakRequest, TranscribeRequest
+from edgeserve.residency.gate import Gate
+from edgeserve.residency.rounds import Place
+from edgeserve.residency.work import Done, Work
+
+ADA, BOB = (Client(address=f"192.0.2.{number}") for number in (1, 2))
+SPEECH = SpeakRequest("One two. " * 40)
+SOUND = TranscribeRequest(Pcm(b"\0\0\0\x3f" * 16_000 * 40))
+HOT = 2.0
+"""Seconds for which a model stays hot while it has work."""
+PART = 0.5
+"""Seconds of each part of an answer."""
+
+
+class Box(World):
+    """A machine with room for one of its engines. Each part of an answer moves the clock."""
+
+    def __init__(self) -> None:
+        super().__init__(100)
+        self.gates: list[Gate] = []
+        self.go = threading.Event()
+        """Until it is set, no answer goes on."""
+        self.looks = 0
+        """Looks of requests that wait for memory."""
+
+    def _wait(self, condition: Any, seconds: float) -> None:
+        self.looks += 1
+        condition.wait(seconds)
+
+    def gate(self, job: Job, name: str) -> Gate:
+        kind: Any = FAKES[job]
+        options = {"mapped_mb": 0, "private_mb": 60, "request_mb": 5}
+        engine = kind(ModelSpec(job, name, f"{kind.__module__}:{kind.__name__}", id=name, options=options))
+        gate = gate_of(engine, self.governor, clock=self.clock, queue_limit=2)
+
+        def work() -> None:
+            if engine.rung is Rung.HOT and engine.steps[-1] == "heat":
+                assert self.go.wait(PATIENCE_SECONDS)
+                self.clock.now += PART
+                self._let_others_look()
+
+        engine.on_work = work
+        self.probe.residents.append(gate)
+        self.governor.adopt(gate)
+        self.gates.append(gate)
+        return gate
+
+    def _let_others_look(self) -> None:
+        """Time passes for those who wait, too."""
+        seen = self.looks
+        self.governor.wake()
+        until(lambda: self.looks > seen or not self.governor.accounts.tickets)
+
+    def __enter__(self) -> Box:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.go.set()
+        self.governor.accounts.close()
+        for gate in self.gates:
+            gate.stop()
+
+
+class Asked(Mailbox):
+    """One request of a client. ``begun`` counts how often it was said to begin."""
+
+    def __init__(self, gate: Gate, request: Request, client: Client = ADA) -> None:
+        super().__init__()
+        self.begun = 0
+        self._gate, self._client = gate, client
+        gate.acquire(None, client)
+        self.work_ = Work(request, self._emit, begun=self._begin, place=Place(client))
+        gate.submit(self.work_)
+
+    def _begin(self, request: Request) -> None:
+        self.begun += 1
+
+    def _emit(self, item: Any) -> None:
+        if isinstance(item, Done):
+            self._gate.release(self._client)
+        self.items.put(item)
+
+
+def whole(job: Job, request: Request) -> list[Any]:
+    """The answer without a rest."""
+    engine: Any = FAKES[job](ModelSpec(job, "alone", "fake"))
+    engine.open()
+    engine.heat()
+    answer = engine.speak if job == "tts" else engine.transcribe
+    return told(answer(request, threading.Event()))
+
+
+def long_answers(box: Box, *jobs: Job) -> list[Asked]:
+    """A long answer under way, and others of other models that wait for its memory."""
+    asked: list[Asked] = []
+    for number, job in enumerate(jobs):
+        asked.append(Asked(box.gate(job, f"{job}{number}"), SPEECH if job == "tts" else SOUND))
+        until(lambda: box.gates[0].rung is Rung.HOT and len(list(box.governor.accounts.tickets)) == len(asked) - 1)
+    return asked
+
+
+@each("jobs", ["tts asr", "asr asr", "tts asr tts"])
+def test_long_answers_take_turns_and_end_whole(jobs: str) -> None:
+    """Each turn lasts its hot time and a part of an answer at most, as long as another model waits."""
+    with Box() as box:
+        kinds: list[Any] = jobs.split()
+        asked = long_answers(box, *kinds)
+        box.go.set()
+        for one, job in zip(asked, kinds, strict=True):
+            request: Request = SPEECH if job == "tts" else SOUND
+            assert one.rest() == (whole(job, request), None)
+        assert [one.begun for one in asked] == [1] * len(kinds)
+        until(lambda: box.governor.accounts.no_reservations() and not any(gate.leases for gate in box.gates))
+        turns = [engine_of(gate).steps.count("heat") for gate in box.gates]
+        parts = HOT / PART + 1
+        assert min(turns) >= 40 / parts / 2
+        assert sum(turns) <= len(kinds) * (40 / (HOT / PART) + 1)
+
+
+def test_an_answer_that_rests_keeps_its_place_and_ends_with_its_client_or_the_server() -> None:
+    """Newcomers displace it neither from a full queue nor from its turn. Its client's cancel ends it at once."""
+    with Box() as box:
+        speech, sound = long_answers(box, "tts", "asr")
+        box.go.set()
+        until(lambda: speech.work_.resumed and sound.work_.resumed)
+        box.go.clear()
+        gate = box.gates[0] if box.gates[0].rung is not Rung.HOT else box.gates[1]
+        rests, runs = (speech, sound) if gate is box.gates[0] else (sound, speech)
+        waiting = [Asked(gate, rests.work_.request, BOB) for _ in range(2)]
+        with pytest.raises(Busy):
+            gate.acquire(None, BOB)
+        assert not rests.work_.cancel.is_set()
+        gate.cancel(rests.work_)
+        assert isinstance(rests.rest()[1], Cancelled)
+        gate.stop()
+        assert all(isinstance(one.rest()[1], ShuttingDown) for one in waiting)
+        box.go.set()
+        assert runs.rest()[1] is None
