@@ -26,7 +26,7 @@ def embed(
 ) -> Iterator[EmbeddingEvent | None]:
     """One event for each input; None asks for a step of the batch. Between two inputs, others take the slot."""
     for tokens in inputs:
-        yield from batch.seats.until_turn(cancel)
+        yield from batch.seats.until_turn(cancel, salt)
         if not cancel.is_set():
             yield from _embed(batch, batch.take_empty(adapters, salt), tokens, cancel)
         if cancel.is_set():

@@ -36,8 +36,8 @@ class Seats:
     ) -> None:
         self._context, self._slots, self._kept, self._saved, self._swapper = context, slots, kept, saved, swapper
         self.awaited = 0
-        self._line: list[object] = []
-        """Texts that wait for a slot."""
+        self._line: list[Slot] = []
+        """Texts that wait for a slot, as slots that have none."""
 
     @property
     def full(self) -> bool:
@@ -57,24 +57,30 @@ class Seats:
         finally:
             self.awaited -= 1
 
-    def until_turn(self, cancel: Cancel) -> Iterator[None]:
-        """As ``until_free`` for a text to embed, which lets answers go first, and texts that wait for longer.
+    def until_turn(self, cancel: Cancel, salt: str = "") -> Iterator[None]:
+        """As ``until_free`` for a text to embed, which lets answers go first, and texts that ``_older`` chooses.
 
         It takes no slot in which it would wait for other texts to end: an answer that comes meanwhile would be younger.
         """
-        place = object()
+        place = Slot(len(self._slots))
+        place.salt = salt
         self._line.append(place)
         try:
-            while not cancel.is_set() and (self.full or self.awaited or place is not self._line[0] or self._text_waits):
+            while not cancel.is_set() and (self.full or self.awaited or self._text_waits(place)):
                 yield None
         finally:
             self._line.remove(place)
 
-    @property
-    def _text_waits(self) -> bool:
-        """Whether a text has a slot and no room yet, and only texts are in its way."""
-        texts = (slot for slot in self._slots if slot.busy and slot.text and not slot.held)
-        return any(not slot.whole and slot.wanted <= self._beside_answers for slot in texts)
+    def _text_waits(self, place: Slot) -> bool:
+        """Whether a text goes first: of the line, or with a slot and no room yet, and only texts are in its way."""
+        texts = [slot for slot in self._slots if slot.busy and slot.text and not slot.held]
+        waiting = [slot for slot in texts if not slot.whole and slot.wanted <= self._beside_answers]
+        return bool(self._older(place, [*waiting, *self._line[: self._line.index(place)]]))
+
+    def _older(self, slot: Slot, older: Sequence[Slot]) -> list[Slot]:
+        """Those of the older requests that go first. A client with a text or picture in the context lets others go."""
+        there = {client_of(one.salt) for one in self._slots if one.busy and one.opaque and (one.whole or one.cells)}
+        return [one for one in older if client_of(slot.salt) in there or client_of(one.salt) not in there]
 
     def next_jobs(self) -> list[Slot]:
         """The slots whose job is done in this step: all, but one beside answers, whose tokens wait for each.
@@ -130,10 +136,10 @@ class Seats:
         Texts end soon. Where answers are in the way of the older request, too, nobody waits for it. Where answers about
         pictures are, which cannot leave, no other picture begins, or there would be one in its way at any time.
         """
-        older = [one.lacks for one in self._slots if one.used < slot.used and one.lacks]
+        older = self._older(slot, [one for one in self._slots if one.used < slot.used and one.lacks])
         pictures = (one for one in self._slots if one.busy and one.opaque and not (one.reads_texts or one.held))
         least = self._context.size if slot.text else self._context.size - _taken(pictures)
-        return any(lacks <= self._beside_answers or lacks > least for lacks in older)
+        return any(one.lacks <= self._beside_answers or one.lacks > least for one in older)
 
     @property
     def _beside_answers(self) -> int:

@@ -74,4 +74,5 @@ def test_every_event_is_known_or_left_out_on_purpose() -> None:
         LoosenedEvent,
         messages.SlotEvent,
         messages.TextEvent,
+        messages.Rest,  # no reader gets it
     }

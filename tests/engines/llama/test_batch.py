@@ -758,7 +758,7 @@ def test_answers_about_pictures_without_end_hold_up_no_long_request(asked: str) 
 def test_a_picture_waits_for_no_request_that_an_unread_answer_holds_up(unread: bool) -> None:
     """Else a reader that takes nothing would hold up the pictures of all others, too."""
     batch, _ = batch_of(size=300, slots=3, limit=0)
-    first, long, other = (batch.take_empty(salt=f"{client}/1") for client in "aab")
+    first, long, other = (batch.take_empty(salt=f"{client}/1") for client in "abc")
     reads(batch, first, 60)
     batch.step()
     answers(batch, first)

@@ -140,3 +140,46 @@ def test_a_picture_that_overflows_is_found_before_it_can_be_cancelled(
     assert context.wiped == 1
     assert (other.error is None, slot.error is None) == (bool(adapters), not adapters)
     assert adapters or context.held[slot.sequence] == seen((-60, 20)), "it begins anew"
+
+
+def test_a_picture_waits_for_no_further_ones_of_a_client_that_has_one_in_the_context() -> None:
+    """A question of 39 tokens waited 35 s: for three prompts of another client, of which each took the context."""
+    batch, _ = batch_of(size=300, slots=8, limit=0)
+    slots = [batch.take_empty(salt=f"{client}/1") for client in "aaaab"]
+    crowd, small = [looks(batch, slot, (-20, 220)) for slot in slots[:4]], looks(batch, slots[4], (10, -10))
+    for one in crowd:
+        next(one)
+    batch.step()
+    for _ in range(20):
+        for one in crowd:
+            next(one, "read")
+        if next(small, "read") is not None:
+            break
+        batch.step()
+    assert slots[4].output is not None, "it fits beside the first of them"
+    assert [slot.cells > 0 for slot in slots[:4]] == [True, False, False, False]
+
+
+def test_texts_wait_for_no_further_ones_of_a_client_that_has_one_in_the_context() -> None:
+    """Two words of another client waited 68 s behind four texts of the whole context."""
+    batch, context = batch_of(size=1000, slots=8, limit=0)
+    context.embed = lambda tokens, position, sequence: ones((len(tokens), 2), "float32")  # type: ignore[attr-defined]
+    long = [prompt(number, 900) for number in range(3)]
+    lists = [embed(batch, long, threading.Event(), salt="a/1") for _ in range(4)]
+    for one in lists:
+        next(one)
+    batch.step()
+    event, other = None, embed(batch, [prompt(9, 10), prompt(9, 800)], threading.Event(), salt="b/1")
+    for _ in range(3):
+        assert [next(one) for one in lists] == [None] * 4, "the first text of the lists is still read"
+        if (event := next(other)) is not None:
+            break
+        batch.step()
+    assert event is not None, "it fits beside the first of them"
+    for _ in range(12):
+        for one in lists:
+            next(one)
+        if next(other) is not None:
+            return
+        batch.step()
+    pytest.fail("one that does not fit has its turn before the last of them")
