@@ -78,7 +78,7 @@ class Seats:
         return bool(self._older(place, [*waiting, *self._line[: self._line.index(place)]]))
 
     def _older(self, slot: Slot, older: Sequence[Slot]) -> list[Slot]:
-        """Those of the older requests that go first. A client with a text or picture in the context lets others go."""
+        """The older requests that go first. A client with a text or picture in the context lets others go."""
         there = {client_of(one.salt) for one in self._slots if one.busy and one.opaque and (one.whole or one.cells)}
         return [one for one in older if client_of(slot.salt) in there or client_of(one.salt) not in there]
 
