@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from edgeserve import logs
 from edgeserve.clients import Client
-from edgeserve.hosts.runs import Ended, Run, Runs
-from edgeserve.messages import Event, Request, Rest, TokenEvent
+from edgeserve.hosts.runs import Ended, Runs
+from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.processes import codec
 from edgeserve.processes.frames import Channel, Kind
 from edgeserve.residency.pictures import Pictures
@@ -96,13 +96,11 @@ def _short(event: Event, writer: codec.Writer) -> object:
 class GuestRuns(Runs):
     """Sends the events of each round before the step that follows it."""
 
+    passes_rests = True  # to the serving process
+
     def __init__(self, flush: Callable[[], None]) -> None:
         super().__init__(lambda: None, time.monotonic)
         self._flush = flush
-
-    def _pass_over(self, run: Run, rest: Rest) -> bool:
-        """The serving process decides."""
-        return False
 
     def advance(self) -> tuple[list[Ended], bool]:
         try:

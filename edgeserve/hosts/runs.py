@@ -76,8 +76,12 @@ class Runs:
 
     ``in_the_way``: whether requests to other engines wait for these answers. Then each ends at its next ``Rest``.
 
+    ``passes_rests``: a ``Rest`` goes to the reader, which decides.
+
     The loop's thread alone changes the runs. Other threads may read ``stuck`` and ``slowest``.
     """
+
+    passes_rests = False
 
     def __init__(
         self, check: Callable[[], None], clock: Callable[[], float], in_the_way: Callable[[], bool] = lambda: False
@@ -209,23 +213,19 @@ class Runs:
         """Pass events on until the answer needs a step (True), its reader has no room, or it rests (False)."""
         run.paused, work = None, run.work
         while (event := next(run.answer)) is not None:
-            if isinstance(event, Rest) and self._pass_over(run, event):
-                if work.rests:
+            if isinstance(event, Rest) and not self.passes_rests:
+                if self._in_the_way() and work.rest_behind(event, run.events):
                     return False
                 continue
             work.emit(event)
             run.events += 1
+            if isinstance(work.request, LISTS) and self._in_the_way() and work.rest_behind(event, run.events):
+                return False
             if run.events % CHECK_EVERY == 0:
                 self._relieve(run)
             if not work.room():
                 run.paused = self._clock()
                 return False
-        return True
-
-    def _pass_over(self, run: Run, rest: Rest) -> bool:
-        """Let the answer rest where others wait for its engine. False: the event goes to the reader."""
-        if self._in_the_way():
-            run.work.go_on_later(rest)
         return True
 
     def _relieve(self, run: Run) -> None:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Set
 
-from edgeserve.engine import Footprint, ModelSpec, Rung
+from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.errors import ShuttingDown
 from edgeserve.figures.figures import Figures
 from edgeserve.jobs import INFO
@@ -77,7 +77,7 @@ class Accounts:
         self.closing = False
         self._wait = wait
         self._base, self._least_base = 0, sys.maxsize
-        self._moving = self._changes = 0
+        self._moving = self.changes = 0  # steps down under way, and all steps that began, or ended downwards
         self._entries: dict[str, Entry] = {}
 
     def room(self, model: str, readings: Readings, limit: Budget) -> int:
@@ -258,13 +258,17 @@ class Accounts:
 
         Returns a mark for ``unchanged_since``; None while engines other than ``entry`` take or return memory too.
         """
-        self._changes += 1
+        self.changes += 1
         alone = not self._moving and not any(one.active for one in self if one is not entry)
-        return self._changes if alone else None
+        return self.changes if alone else None
 
     def unchanged_since(self, mark: int | None) -> bool:
         """True when no other engine has begun a change since: then the process grew or shrank by one engine alone."""
-        return mark == self._changes
+        return mark == self.changes
+
+    def steady_since(self, changes: int) -> bool:
+        """True when a reading since that value of ``changes`` shows the engines on their present rungs."""
+        return not self._moving and changes == self.changes
 
     @contextlib.contextmanager
     def moving(self) -> Iterator[int | None]:
@@ -276,11 +280,7 @@ class Accounts:
             yield mark
         finally:
             with self.changed:
-                self._moving -= 1
-
-    def count_restoration(self, before: Rung) -> None:
-        """Count an engine that became hot again from warm."""
-        self.history.counts["restored"] += before is Rung.WARM
+                self._moving, self.changes = self._moving - 1, self.changes + 1
 
     def pause(self, seconds: float, seen: int | None = None) -> None:
         """Wait until memory may have come free, at most ``seconds``. Raises ShuttingDown when the server ends.

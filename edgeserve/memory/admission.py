@@ -137,11 +137,11 @@ class Admission:
         """One look, and one act that brings the need nearer."""
         entry = attempt.entry
         self._accounts.observe()
-        readings = self._probe.read_quick()
+        changes, readings = self._accounts.changes, self._probe.read_quick()
         self._accounts.note_overhead(readings)
         limit = budget(readings, self._accounts.policy, settled=attempt.settled)
         with self._accounts.changed:
-            turn = self._look(attempt, readings, limit)
+            turn, steady = self._look(attempt, readings, limit), self._accounts.steady_since(changes)
             if (reservation := self._admit(entry, turn)) is not None:
                 return reservation
         if turn.decision.verdict is Verdict.STEP:
@@ -149,7 +149,7 @@ class Admission:
         elif turn.decision.verdict is Verdict.YIELD:
             self._switch.make_way(attempt, turn.decision)
             self._prepare(entry)
-        elif turn.decision.verdict is Verdict.WAIT and not self._stalled(attempt):
+        elif not steady or (turn.decision.verdict is Verdict.WAIT and not self._stalled(attempt)):
             self._cut_unread(entry, turn)
             attempt.busy.clear()
             self._await_change(attempt, turn)

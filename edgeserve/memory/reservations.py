@@ -86,7 +86,7 @@ class Reservations:
             now = self._accounts.clock()
             entry.begin_hot(now, now - reservation.booked_at, self._accounts.policy.min_hot_seconds)
             reservation.measured = measured is not None
-            self._accounts.count_restoration(reservation.before)
+            self._accounts.history.counts["restored"] += reservation.before is Rung.WARM
             overdrawn = entry.held.total > expected
             self._accounts.stir(progress=True)
             held = entry.held.total

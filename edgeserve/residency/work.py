@@ -7,13 +7,12 @@ import contextvars
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
-from typing import Any
 
 from edgeserve import messages
 from edgeserve.dataclass import dataclass
 from edgeserve.errors import Cancelled, ContextReduced, EdgeserveError
 from edgeserve.jobs import INFO
-from edgeserve.messages import ChatRequest, Event, Request, Rest
+from edgeserve.messages import ChatRequest, Event, Request
 from edgeserve.residency.rounds import Place
 
 METHODS: dict[type, str] = {getattr(messages, one.request): one.method for one in INFO.values()}
@@ -76,6 +75,7 @@ class Work:
     the gate's clock. ``peers``: all unfinished work of the gate; any thread. ``reduced``: the prompt was too long for a
     context that memory had made smaller. ``patience``: until when it waits for the whole one beside other answers, on
     the gate's clock. ``rests``: the answer has ended for now, and goes on later.
+    ``resumed``: a part of it has been given. The work then counts as under way, also while it waits.
     """
 
     request: Request
@@ -93,6 +93,7 @@ class Work:
     reduced: ContextReduced | None = None
     patience: float | None = None
     rests: bool = False
+    resumed: bool = False
 
     @property
     def whole(self) -> bool:
@@ -111,15 +112,22 @@ class Work:
         self.reason = self.reason or reason
         self.cancel.set()
 
-    def go_on_later(self, rest: Rest) -> None:
-        """The answer ends here for now: the work waits for another turn, for what follows."""
-        request: Any = self.request
-        self.request, self.prepared, self.rests = replace(request, rest=rest), None, True
+    def rest_behind(self, event: Event, count: int) -> bool:
+        """End the answer for now behind its latest event; ``count`` of them were told. The work waits for what is left.
 
-    @property
-    def resumed(self) -> bool:
-        """Whether a part of the answer has been given. Then the work counts as under way, also while it waits."""
-        return getattr(self.request, "rest", None) is not None
+        False where nothing is left. A list of texts has an event for each.
+        """
+        match self.request:
+            case messages.SpeakRequest() | messages.TranscribeRequest() if isinstance(event, messages.Rest):
+                self.request = replace(self.request, rest=event)
+            case messages.EmbedRequest() if count < len(self.request.inputs):
+                self.request = replace(self.request, inputs=self.request.inputs[count:])
+            case messages.RerankRequest() if count < len(self.request.documents):
+                self.request = replace(self.request, documents=self.request.documents[count:])
+            case _:
+                return False
+        self.prepared, self.rests, self.resumed = None, True, True
+        return True
 
     def ask_for_whole(self, error: Exception | None) -> bool:
         """Ask for the whole context after ``error``, which ended the answer before it began. False where it may not.

@@ -44,6 +44,7 @@ from edgeserve.messages import (
     Message,
     Pcm,
     Request,
+    RerankRequest,
     SlotEvent,
     SlotRequest,
     SpeakRequest,
@@ -517,17 +518,21 @@ class HostContract:
 
     def test_answers_in_the_way_of_others_rest_at_each_part_and_end_whole(self) -> None:
         """A speech kept another model's transcription out for as long as it took: 49 s, and possibly an hour."""
-        for kind, request in (
-            ("engine:FakeTextToSpeech", SpeakRequest("One two three. " * 20)),
-            ("engine:FakeSpeechToText", TranscribeRequest(Pcm(speech(8)))),
+        texts = tuple(f"text {number}" for number in range(20))
+        for job, kind, request, parts in (
+            ("tts", "engine:FakeTextToSpeech", SpeakRequest("One two three. " * 20), 20),
+            ("asr", "engine:FakeSpeechToText", TranscribeRequest(Pcm(speech(8))), 8),
+            ("llm", "chat:FakeChat", EmbedRequest(texts), 20),
+            ("llm", "chat:FakeBatchChat", EmbedRequest(texts), 20),
+            ("rerank", "rerank:FakeRerank", RerankRequest("text 3", texts), 20),
         ):
-            gate = self.gate(kind, "tts" if isinstance(request, SpeakRequest) else "asr")
+            gate = self.gate(kind, job)
             whole = Asked(gate, request).rest()
             begun, before, self.governor.waited_for = list[Request](), self.governor.reserved, True
             asked = Asked(gate, request, begun=begun.append)
             assert asked.rest() == whole
             assert (len(begun), asked.work.place.running) == (1, 0)
-            assert self.governor.reserved - before == (20 if kind.endswith("TextToSpeech") else 8), "one for each part"
+            assert self.governor.reserved - before == parts, "one for each part"
             self.governor.waited_for = False
 
     def test_a_client_that_has_all_places_of_turns_leaves_a_newcomer_one(self) -> None:

@@ -11,6 +11,7 @@ from support.memory import POLICY, FakeResident, World
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, Cancelled, ShuttingDown
 from edgeserve.memory.admission import STUCK
+from edgeserve.system.readings import Readings
 from edgeserve.units import MB
 
 
@@ -76,6 +77,24 @@ def test_an_engine_within_its_grace_time_makes_way_for_a_request_at_once() -> No
     world.heat("llm")
     assert world.waits == []
     assert world.residents["asr"].rung is Rung.WARM
+
+
+@pytest.mark.parametrize("to", [Rung.WARM, Rung.COLD])
+def test_an_engine_that_steps_down_behind_a_reading_has_no_request_refused(to: Rung) -> None:
+    """Its memory then counted as the server's own, beside which nothing fits: a request that fits was 507."""
+    world = World(1000, FakeResident("llm", 0, 600), FakeResident("asr", 0, 600))
+    asr = world.heat("asr")
+    read = world.probe.read
+
+    def read_late() -> Readings:
+        found: Readings = read()
+        world.probe.read_quick = read
+        world.governor.step_down(asr, to, "idle")
+        return found
+
+    world.probe.read_quick = read_late
+    world.heat("llm")
+    assert (world.residents["llm"].rung, asr.rung) == (Rung.HOT, to)
 
 
 def test_an_engine_past_its_grace_time_makes_way_first() -> None:

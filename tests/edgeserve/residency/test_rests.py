@@ -16,14 +16,16 @@ from edgeserve.clients import Client
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, Cancelled, ShuttingDown
 from edgeserve.jobs import Job
-from edgeserve.messages import Pcm, Request, SpeakRequest, TranscribeRequest
+from edgeserve.messages import EmbedRequest, Pcm, Request, SpeakRequest, TranscribeRequest
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.rounds import Place
-from edgeserve.residency.work import Done, Work
+from edgeserve.residency.work import METHODS, Done, Work
 
 ADA, BOB = (Client(address=f"192.0.2.{number}") for number in (1, 2))
 SPEECH = SpeakRequest("One two. " * 40)
 SOUND = TranscribeRequest(Pcm(b"\0\0\0\x3f" * 16_000 * 40))
+TEXTS = EmbedRequest(tuple(f"text {number}" for number in range(40)))
+REQUESTS: dict[str, Request] = {"tts": SPEECH, "asr": SOUND, "embedding": TEXTS}
 HOT = 2.0
 """Seconds for which a model stays hot while it has work."""
 PART = 0.5
@@ -104,20 +106,19 @@ def whole(job: Job, request: Request) -> list[Any]:
     engine: Any = FAKES[job](ModelSpec(job, "alone", "fake"))
     engine.open()
     engine.heat()
-    answer = engine.speak if job == "tts" else engine.transcribe
-    return told(answer(request, threading.Event()))
+    return told(getattr(engine, METHODS[type(request)])(request, threading.Event()))
 
 
 def long_answers(box: Box, *jobs: Job) -> list[Asked]:
     """A long answer under way, and others of other models that wait for its memory."""
     asked: list[Asked] = []
     for number, job in enumerate(jobs):
-        asked.append(Asked(box.gate(job, f"{job}{number}"), SPEECH if job == "tts" else SOUND))
+        asked.append(Asked(box.gate(job, f"{job}{number}"), REQUESTS[job]))
         until(lambda: box.gates[0].rung is Rung.HOT and len(list(box.governor.accounts.tickets)) == len(asked) - 1)
     return asked
 
 
-@each("jobs", ["tts asr", "asr asr", "tts asr tts"])
+@each("jobs", ["tts asr", "asr asr", "tts asr tts", "embedding asr"])
 def test_long_answers_take_turns_and_end_whole(jobs: str) -> None:
     """Each turn lasts its hot time and a part of an answer at most, as long as another model waits."""
     with Box() as box:
@@ -125,8 +126,7 @@ def test_long_answers_take_turns_and_end_whole(jobs: str) -> None:
         asked = long_answers(box, *kinds)
         box.go.set()
         for one, job in zip(asked, kinds, strict=True):
-            request: Request = SPEECH if job == "tts" else SOUND
-            assert one.rest() == (whole(job, request), None)
+            assert one.rest() == (whole(job, REQUESTS[job]), None)
         assert [one.begun for one in asked] == [1] * len(kinds)
         until(lambda: box.governor.accounts.no_reservations() and not any(gate.leases for gate in box.gates))
         turns = [engine_of(gate).steps.count("heat") for gate in box.gates]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edgeserve.hosts.runs import Runs
-from edgeserve.messages import TokenEvent
+from edgeserve.messages import TextRequest, TokenEvent
 from edgeserve.residency import wakes
 from edgeserve.residency.mailbox import Deliveries, Mailbox
 
@@ -116,7 +116,7 @@ class Admitted:
         self.work: Any = self
         self.context: Any = self
         self.cancel = asyncio.Event()
-        self.rests = False
+        self.rests, self.request = False, TextRequest()
 
     def run(self, call: Callable[..., Any], *args: Any) -> Any:
         return call(*args)
