@@ -83,7 +83,7 @@ class Admission:
         way and no engine moves, and when answers under way are stuck.
         ``arrived``: when the request came, on the accounts' clock; None: now. ``whole``: the request needs the whole
         context. An engine that has less steps down first, where it fits once idle engines make way. ``resumed``: a part
-        of the answer has been given. It is refused as late as beside others' answers.
+        of the answer has been given. It is refused as late as beside others' answers, and keeps its context.
         """
         try:
             if whole:
@@ -115,7 +115,7 @@ class Admission:
             self._mover.step_down(entry, Rung.WARM, "memory_needed", leased=True)
 
     def _reserve(self, entry: Entry, cancel: Cancel | None, arrived: float | None, resumed: bool) -> Reservation:
-        self._prepare(entry)
+        self._prepare(entry, resumed)
         now = self._accounts.clock()
         attempt = Attempt(entry, cancel, now if arrived is None else arrived, self._accounts.life(), now, resumed)
         try:
@@ -148,7 +148,7 @@ class Admission:
             self._switch.make_room(attempt, turn.decision)
         elif turn.decision.verdict is Verdict.YIELD:
             self._switch.make_way(attempt, turn.decision)
-            self._prepare(entry)
+            self._prepare(entry, attempt.resumed)
         elif not steady or (turn.decision.verdict is Verdict.WAIT and not self._stalled(attempt)):
             self._cut_unread(entry, turn)
             attempt.busy.clear()
@@ -207,10 +207,13 @@ class Admission:
                 log.info(text, entry.resident.spec.name, other.resident.spec.name)
                 other.resident.cut_all_unread()
 
-    def _prepare(self, entry: Entry) -> None:
-        self.expect(entry)
+    def _prepare(self, entry: Entry, resumed: bool) -> None:
+        entry.whole |= resumed  # what follows may need the context that the answer had, and gets it
+        if not resumed:
+            self.expect(entry)
         self._check_size(entry)
-        self.fit_optional_memory(entry)
+        if not resumed:
+            self.fit_optional_memory(entry)
 
     def expect(self, entry: Entry) -> None:
         """Before a reservation: know the engine's memory with everything that is configured."""

@@ -156,7 +156,7 @@ class Queue:
                 self._waiting.end(work)
                 self._resting.add(work)
                 return True
-            if not work.ask_for_whole(error) or not self._waiting.end(work):
+            if work.resumed or not work.ask_for_whole(error) or not self._waiting.end(work):
                 return False
             work.place.begun -= 1
             work.place.running -= 1

@@ -86,6 +86,30 @@ def beside_speech(*, pinned: bool = False) -> tuple[World, ThriftyResident]:
     return world, llm
 
 
+@each("optional", [0, 100])
+def test_an_answer_that_goes_on_has_the_context_that_it_had(optional: int) -> None:
+    """A list of texts for vectors rested; a smaller context would refuse what is left of it."""
+    llm = ThriftyResident("llm", 0, 800, context=300, optional=optional)
+    world = World(1000, llm, FakeResident("asr", 0, 400), FakeResident("tts", 0, 250, pinned=True))
+    world.heat("tts")
+    world.heat("llm")
+    before = llm.takes
+    assert before.private < 800 * MB
+    world.governor.step_down(llm, Rung.WARM, "memory_needed")
+    answer = world.begin("asr")
+
+    def on_wait() -> None:
+        if world.residents["asr"].leases:
+            world.end(answer)
+
+    world.on_wait = on_wait
+    with world.governor.reserve(llm, resumed=True) as reservation:
+        llm.climb()
+        world.governor.settle(reservation)
+        assert world.waits, "it waits for the other's answer"
+        assert llm.takes == before
+
+
 def test_a_request_that_needs_the_whole_context_gets_it_in_its_turn() -> None:
     """Its prompt was refused for as long as others used the two engines, without an end."""
     world, llm = beside_speech()
