@@ -207,6 +207,8 @@ class Reranker(Engine, Protocol):
 class Batching(Protocol):
     """An engine that makes several answers at once, a part of each in every step. One thread drives all."""
 
+    spec: ModelSpec
+
     @property
     def slots(self) -> int:
         """Runs that there may be at a time."""
@@ -223,10 +225,7 @@ class Batching(Protocol):
         ...
 
     def run(
-        self,
-        request: ContextRequest | RerankRequest,
-        cancel: Cancel,
-        prepared: object | None = None,
+        self, request: ContextRequest | RerankRequest, cancel: Cancel, prepared: object | None = None
     ) -> Generator[ContextEvent | RerankEvent | None, None, None]:
         """As ``chat``, ``embed`` and ``rerank``, but yields None when it needs a ``step`` to continue. Requires hot.
 

@@ -23,6 +23,8 @@ IDLE_AFTER = 0.3
 """Seconds without a request before idle work: the next request of a program that asks on need not wait for it."""
 STARVED = 0.01
 """Seconds between two checks of an answer that has no room beside the paused ones."""
+ONE_BY_ONE = frozenset({"tts", "embedding", "rerank"})
+"""Jobs whose answers compute for themselves, in steps that may take seconds: keys share the time of such an engine."""
 
 
 class Loop(Protocol):
@@ -77,8 +79,7 @@ class SerialLoop:
     """For an engine that computes one answer at a time, while its events are asked for.
 
     Between two events other answers have their turn: those of a ``Parallel`` engine, and the next one in the place of a
-    paused answer. Keys share the time of speech equally, since a step may take seconds. All else goes round: the
-    encoder of a short recording would count as much as all its other steps.
+    paused answer. Transcriptions go round: the encoder of a short recording would count as much as all its other steps.
     """
 
     crowded = starved = False
@@ -104,8 +105,8 @@ class SerialLoop:
         self.runs.add(admitted, self._answer(admitted.work))
 
     def turn(self) -> list[Ended]:
-        speaks = self._engine.spec.job == "tts"
-        ended = self.runs.advance_one() if speaks else self.runs.advance()[0]
+        alone = self._engine.spec.job in ONE_BY_ONE
+        ended = self.runs.advance_one() if alone else self.runs.advance()[0]
         self.failed |= any(one.error is not None and _of_the_engine(one.error) for one in ended)
         return ended
 
@@ -162,6 +163,8 @@ class BatchLoop:
         self.runs.add(admitted, self._engine.run(work.request, work.cancel, work.prepared))
 
     def turn(self) -> list[Ended]:
+        if self._engine.spec.job in ONE_BY_ONE:
+            return self.runs.advance_one()
         with wakes.held():
             ended, stepping = self.runs.advance()
         if stepping:

@@ -21,7 +21,15 @@ from edgeserve.engines.fake.engine import FakeSpeechToText, FakeTextToSpeech
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.hosts.loop import BatchLoop, Loop, SerialLoop
 from edgeserve.hosts.runs import MOST_BESIDE, Runs
-from edgeserve.messages import AudioEvent, EmbedRequest, Pcm, SpeakRequest, TokenEvent, TranscribeRequest
+from edgeserve.messages import (
+    AudioEvent,
+    EmbeddingEvent,
+    EmbedRequest,
+    Pcm,
+    SpeakRequest,
+    TokenEvent,
+    TranscribeRequest,
+)
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import Admitted, Work
 
@@ -110,6 +118,49 @@ def test_beside_texts_to_embed_a_newcomer_may_begin() -> None:
         assert loop.spare is (Idle.CLIENT if number < loop.slots + MOST_BESIDE // 2 else Idle.KEY)
         loop.begin(Admitted(Mailbox().work(texts), 0.0))
     assert not loop.spare
+
+
+class SlowTexts:
+    """Each text of a list takes so many seconds."""
+
+    beside, starved, slots = 0, False, 1
+
+    def __init__(self, clock: Clock) -> None:
+        self.spec, self.clock = fake_spec("embedding"), clock
+
+    def run(self, request: EmbedRequest, cancel: Cancel, prepared: object = None) -> Iterator[EmbeddingEvent | None]:
+        for seconds in request.inputs:
+            self.clock.now += float(str(seconds))
+            yield EmbeddingEvent(b"", 1)
+            yield None
+
+    embed = run
+
+    def step(self) -> None: ...
+
+
+@pytest.mark.parametrize("kind", [SerialLoop, BatchLoop])
+def test_a_short_text_waits_for_one_long_text_of_another_key_at_most(kind: Any) -> None:
+    """It waited for three: the one under way, another one before its own, and a third one before its end."""
+    clock = Clock()
+    loop: Loop = kind(SlowTexts(clock), Runs(lambda: None, clock))
+
+    def asked(key: str, *seconds: str) -> Mailbox:
+        box = Mailbox()
+        admitted = Admitted(box.work(EmbedRequest(seconds)), 0.0)
+        admitted.work.place = Place(Client(key))
+        loop.begin(admitted)
+        return box
+
+    asked("a", "9", "9", "9")
+    loop.turn()
+    began = clock.now
+    asked("b", "0.1")
+    ended: list[Any] = []
+    while not ended:
+        ended = loop.turn()
+    assert ended[0].admitted.work.place.client.key == "b"
+    assert clock.now - began <= 9.1
 
 
 class TwoSlots(FakeSpeechToText):
