@@ -123,8 +123,8 @@ def test_every_request_that_can_fit_is_served_within_the_work_ahead_of_it(world:
 def test_long_answers_that_rest_keep_nobody_out_and_end_whole(
     world: SimulatedWorld, long: list[tuple[str, float]]
 ) -> None:
-    """Each lasts ten minutes, in parts of 1 s. Others wait no longer than beside answers of ``LONGEST``."""
-    speeches = [Asked(name, 1000.0 + at, 600.0, part=1.0) for name, at in long if name in world.gates]
+    """Each lasts two minutes, in parts of 1 s. Others wait no longer than beside answers of ``LONGEST``."""
+    speeches = [Asked(name, 1000.0 + at, 120.0, part=1.0) for name, at in long if name in world.gates]
     others = [one for one in world.requests if one.model != "giant" and one.leaves == float("inf")]
     world.requests = [*world.requests, *speeches]
     world.play()

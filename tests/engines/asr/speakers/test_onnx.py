@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 import pytest
+from support.contract import told
 from support.diarizer import DiarizerContract
 from support.piper import needs_phonemizer, noiseless
 from support.speech import SENTENCES, STORY, at_16k, spoken
@@ -50,7 +51,7 @@ def joe(pulled: Pulled, tmp_path_factory: pytest.TempPathFactory) -> Callable[[s
     engine.heat()
 
     def say(text: str) -> Any:
-        pieces = [one for one in engine.speak(SpeakRequest(text), threading.Event()) if one is not None]
+        pieces = told(engine.speak(SpeakRequest(text), threading.Event()))
         samples = numpy.frombuffer(b"".join(one.pcm for one in pieces), "<i2").astype(numpy.float32) / 32768
         return at_16k(samples, pieces[0].sample_rate)
 
