@@ -17,15 +17,10 @@ class Rest:
 
     - ``at``: parts of the text that were said, or samples of the sound that were written down
     - ``said``: something was said
-    - ``language``: of the sound, once it is recognised
-    - ``tokens``, ``text``: the words so far that prompt what follows
     """
 
     at: int
     said: bool = False
-    language: str | None = None
-    tokens: tuple[int, ...] = ()
-    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
