@@ -86,6 +86,7 @@ def test_the_key_is_asked_for_and_stays_in_the_tab(browser: Any) -> None:
     with serving(fake_pool(), api_key="sesame") as running, opened(browser, running.url) as tab:
         field = tab.page.get_by_role("textbox", name="Key")
         border = "getComputedStyle(document.querySelector('input')).borderColor"
+        field.wait_for()
         untouched = tab.page.evaluate(border)
         field.fill("open")
         field.blur()
