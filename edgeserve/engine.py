@@ -272,7 +272,7 @@ class SpeechToText(Engine, Protocol):
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | Rest | None]:
         """Segments as they become certain, then one TranscriptEnd. Requires hot.
 
-        Yields None after a while without an event: other answers may have their turn. Yields a ``Rest`` between parts.
+        Yields None after a while without an event: other answers may have their turn. ``Rest`` may come between parts.
         """
         ...
 

@@ -74,9 +74,8 @@ class Ended:
 class Runs:
     """``check`` raises MemoryPressure when memory is critical. ``clock`` in seconds.
 
-    ``in_the_way``: whether requests to other engines wait for these answers. Then each ends at its next ``Rest``.
-
-    ``passes_rests``: a ``Rest`` goes to the reader, which decides.
+    ``in_the_way``: whether requests to other engines wait for these answers. Then each rests: at its next ``Rest``, or
+    behind its next text. ``passes_rests``: a ``Rest`` goes to the reader, which decides.
 
     The loop's thread alone changes the runs. Other threads may read ``stuck`` and ``slowest``.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 
-from edgeserve.engine import Cancel, Rung
+from edgeserve.engine import Rung
 from edgeserve.errors import Busy, DoesNotFit
 from edgeserve.jobs import INFO
 from edgeserve.memory import refusal
@@ -19,6 +19,7 @@ from edgeserve.memory.occupancy import WHOLE, Need
 from edgeserve.memory.plan import Case, Decision, Verdict
 from edgeserve.memory.reservations import Reservation, Reservations
 from edgeserve.memory.switch import Attempt, Switch
+from edgeserve.memory.terms import Terms
 from edgeserve.memory.traffic import own
 from edgeserve.memory.way import Turn
 from edgeserve.system.probe import Probe
@@ -67,28 +68,18 @@ class Admission:
         with self._accounts.changed:
             return self._admit(entry, self._accounts.turn(entry, readings, limit))
 
-    def reserve(
-        self,
-        entry: Entry,
-        cancel: Cancel | None = None,
-        arrived: float | None = None,
-        whole: bool = False,
-        resumed: bool = False,
-    ) -> Reservation:
+    def reserve(self, entry: Entry, terms: Terms) -> Reservation:
         """Make room by the plan until the need fits; in its turn, when others wait for memory too.
 
         Blocks while engines in the way finish their answers and step down, while their memory comes back, and while
         requests ahead have their turn. Raises DoesNotFit, ShuttingDown, and Cancelled within ``switch_interval`` of
         ``cancel``; a cancelled request moves no engine. Raises Busy after ``queue_seconds`` in which no answer is under
         way and no engine moves, and when answers under way are stuck.
-        ``arrived``: when the request came, on the accounts' clock; None: now. ``whole``: the request needs the whole
-        context. An engine that has less steps down first, where it fits once idle engines make way. ``resumed``: a part
-        of the answer has been given. It is refused as late as beside others' answers, and keeps its context.
         """
         try:
-            if whole:
+            if terms.whole:
                 self._make_whole(entry)
-            return self._reserve(entry, cancel, arrived, resumed)
+            return self._reserve(entry, terms)
         except (DoesNotFit, Busy) as error:
             needed = in_mb(entry.need.total)
             self._accounts.timeline.note_rarely("refusal", entry.resident.id, needed_mb=needed, why=error.message)
@@ -114,10 +105,11 @@ class Admission:
         if entry.whole and entry.shrunk:
             self._mover.step_down(entry, Rung.WARM, "memory_needed", leased=True)
 
-    def _reserve(self, entry: Entry, cancel: Cancel | None, arrived: float | None, resumed: bool) -> Reservation:
-        self._prepare(entry, resumed)
+    def _reserve(self, entry: Entry, terms: Terms) -> Reservation:
+        self._prepare(entry, terms)
         now = self._accounts.clock()
-        attempt = Attempt(entry, cancel, now if arrived is None else arrived, self._accounts.life(), now, resumed)
+        arrived = now if terms.arrived is None else terms.arrived
+        attempt = Attempt(entry, terms, arrived, self._accounts.life(), now)
         try:
             while True:
                 attempt.check_wanted()
@@ -148,7 +140,7 @@ class Admission:
             self._switch.make_room(attempt, turn.decision)
         elif turn.decision.verdict is Verdict.YIELD:
             self._switch.make_way(attempt, turn.decision)
-            self._prepare(entry, attempt.resumed)
+            self._prepare(entry, attempt.terms)
         elif not steady or (turn.decision.verdict is Verdict.WAIT and not self._stalled(attempt)):
             self._cut_unread(entry, turn)
             attempt.busy.clear()
@@ -185,7 +177,7 @@ class Admission:
         """Seconds without progress after which a request is refused."""
         at_work = any(one.active for one in self._accounts if one is not attempt.entry)
         seconds = self._accounts.policy.queue_seconds
-        return max(STUCK, seconds) if at_work or attempt.resumed else seconds
+        return max(STUCK, seconds) if at_work or attempt.terms.resumed else seconds
 
     def _await_change(self, attempt: Attempt, turn: Turn) -> None:
         """Wait until memory may have come free or a hot time ends, at most for the interval."""
@@ -207,13 +199,13 @@ class Admission:
                 log.info(text, entry.resident.spec.name, other.resident.spec.name)
                 other.resident.cut_all_unread()
 
-    def _prepare(self, entry: Entry, resumed: bool) -> None:
-        entry.whole |= resumed  # what follows may need the context that the answer had, and gets it
-        if not resumed:
-            self.expect(entry)
+    def _prepare(self, entry: Entry, terms: Terms) -> None:
+        if terms.resumed:  # what follows may need the context that the answer had: its engine comes back as it was
+            entry.whole = True
+            return
+        self.expect(entry)
         self._check_size(entry)
-        if not resumed:
-            self.fit_optional_memory(entry)
+        self.fit_optional_memory(entry)
 
     def expect(self, entry: Entry) -> None:
         """Before a reservation: know the engine's memory with everything that is configured."""

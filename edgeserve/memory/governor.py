@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from edgeserve.device import Allocator
-from edgeserve.engine import Cancel, ModelSpec, Rung
+from edgeserve.engine import ModelSpec, Rung
 from edgeserve.memory import metal, report
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.admission import Admission
@@ -27,11 +27,12 @@ from edgeserve.memory.report import Json
 from edgeserve.memory.reservations import Reservation
 from edgeserve.memory.resident import Resident
 from edgeserve.memory.sampler import Sampler
+from edgeserve.memory.terms import NEW, Terms
 from edgeserve.memory.timeline import Timeline
 from edgeserve.system import heap, libraries
 from edgeserve.system.accelerator import DeviceReader, Devices
 from edgeserve.system.probe import Probe
-from edgeserve.units import MB
+from edgeserve.units import GB, MB
 
 __all__ = ["Governor", "OpenGovernor", "Reservation", "Resident", "make_governor"]
 
@@ -97,17 +98,9 @@ class Governor:
         self._loop.join()
         self.probe.stop()
 
-    def reserve(
-        self,
-        resident: Resident,
-        cancel: Cancel | None = None,
-        arrived: float | None = None,
-        whole: bool = False,
-        resumed: bool = False,
-    ) -> Reservation:
+    def reserve(self, resident: Resident, terms: Terms = NEW) -> Reservation:
         """Set aside the memory for one request and the way up to hot: where it fits at once, else as ``Admission``."""
-        entry = self.accounts[resident.id]
-        return self.reserve_at_once(resident, whole) or self._admission.reserve(entry, cancel, arrived, whole, resumed)
+        return self.reserve_at_once(resident, terms.whole) or self._admission.reserve(self.accounts[resident.id], terms)
 
     def wake(self) -> None:
         """A lease has ended, or a request is cancelled: whoever waits for memory looks again. Any thread."""
@@ -135,9 +128,10 @@ class Governor:
 
     def limits(self) -> metal.MetalLimits | None:
         """Memory that a runtime with a limit (``engine_abilities.Limited``) may take now; None: no limit."""
-        self._limits = metal.limits(self.probe.read_quick(), self._macos)
-        log.info("MLX may take %s", self._limits.text)
-        return self._limits
+        found = self._limits = metal.limits(self.probe.read_quick(), self._macos)
+        text = "MLX may take %.1f GB (%s), keep %.1f GB of it and pin %.1f GB"
+        log.info(text, found.memory / GB, found.winner, found.cache / GB, (found.wired or 0) / GB)
+        return found
 
     def release(self, reservation: Reservation) -> None:
         """End a reservation. An engine that did not become hot returns all of it. Idempotent."""
@@ -148,7 +142,8 @@ class Governor:
 
         None when the engine is in use, stands on ``to`` or below already, failed to move, or is served no more.
         """
-        return self._mover.step_down(entry, to, reason) if (entry := self.accounts.of(resident)) else None
+        entry = self.accounts.of(resident)
+        return None if entry is None else self._mover.step_down(entry, to, reason)
 
     def room(self, spec: ModelSpec) -> int:
         """Bytes that an engine may take when all others that are neither pinned nor at work have left. Any thread."""
@@ -163,8 +158,8 @@ class Governor:
     def optional_memory(self) -> Iterator[bool]:
         """A bracket around idle work that takes memory which its engine can do without, such as a saved conversation.
 
-        No other engine learns its memory meanwhile. Yields False when the work must not begin: from HIGH pressure on,
-        while requests wait for memory, and while other engines change or answer.
+        Meanwhile no other engine learns its memory. Yields False when the work must not begin: from HIGH pressure
+        on, while requests wait for memory, and while other engines change or answer.
         """
         with self.accounts.moving() as mark:
             yield mark is not None and not self.accounts.tickets and self._gauge.latest().level < Level.HIGH
@@ -211,7 +206,8 @@ class Governor:
 
     def defragment_by_hand(self) -> Json:
         """As ``defragment``, at most once in ``QUIET_SECONDS``: no other Python code runs during a collection."""
-        if (now := self.accounts.clock()) - self._defragmented_at >= QUIET_SECONDS:
+        now = self.accounts.clock()
+        if now - self._defragmented_at >= QUIET_SECONDS:
             self._defragmented_at = now
             return self.defragment()
         return {"status": "defragmentation_triggered"}
@@ -227,18 +223,21 @@ class Governor:
         self.accounts.observe()
         now = self._gauge.situation(self.probe.read())
         found = report.stats(now, self.accounts, self.accounts.history, self._limits)
-        waiting = [one.id for one in self.accounts.tickets]
+        with self.accounts.changed:
+            waiting = [one.id for one in self.accounts.tickets]
         return {**found, "undelivered_mb": round(self.accounts.undelivered() / MB, 1), "waiting": waiting}
 
     def models(self) -> list[Json]:
         self.accounts.observe()
-        return [report.model(one, self.accounts.clock(), self.probe.latest().accelerator) for one in self.accounts]
+        now, accelerator = self.accounts.clock(), self.probe.latest().accelerator
+        return [report.model(entry, now, accelerator) for entry in self.accounts]
 
     def evictions(self) -> list[Json]:
         return [record.as_json() for record in self.accounts.history]
 
     def offloaded(self) -> list[Json]:
-        return [report.offloaded(one, self.accounts.wall()) for one in self.accounts if one.resident.rung is Rung.WARM]
+        warm = [entry for entry in self.accounts if entry.resident.rung is Rung.WARM]
+        return [report.offloaded(entry, self.accounts.wall()) for entry in warm]
 
     def fragmentation(self) -> Json:
         counts = self.accounts.history.counts
@@ -296,5 +295,5 @@ def make_governor(
     accounts = Accounts(policy, Peaks(peaks), undelivered=undelivered, helpers=lambda: probe.known().process.helpers)
     reader = DeviceReader(devices, accounts.device_held, accounts.device_mapped, allocator)
     probe = Probe(override_mb=policy.override_memory_mb, accelerator=reader, workers=workers, helpers=helpers)
-    made = Governor if policy.enabled else OpenGovernor
-    return made(accounts, probe, macos=metal.macos_version(), end_helper=end_helper)
+    kind = Governor if policy.enabled else OpenGovernor
+    return kind(accounts, probe, macos=metal.macos_version(), end_helper=end_helper)

@@ -36,11 +36,6 @@ class MetalLimits:
     winner: str
     candidates: Mapping[str, int]
 
-    @property
-    def text(self) -> str:
-        amounts = self.memory / GB, self.winner, self.cache / GB, (self.wired or 0) / GB
-        return "{:.1f} GB ({}), keep {:.1f} GB of it and pin {:.1f} GB".format(*amounts)
-
 
 def limits(readings: Readings, macos: tuple[int, ...] = (), *, cache_fraction: float = CACHE_FRACTION) -> MetalLimits:
     """The smallest valid one of four candidates; ``LEAST`` when none is valid.

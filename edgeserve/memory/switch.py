@@ -6,7 +6,6 @@ import dataclasses
 import logging
 
 from edgeserve.dataclass import dataclass
-from edgeserve.engine import Cancel
 from edgeserve.errors import Cancelled
 from edgeserve.jobs import INFO
 from edgeserve.memory.accounts import Accounts
@@ -14,6 +13,7 @@ from edgeserve.memory.budget import budget
 from edgeserve.memory.entry import Entry, need_of
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.plan import Decision
+from edgeserve.memory.terms import Terms
 from edgeserve.memory.tickets import Ticket
 from edgeserve.system.probe import Probe
 from edgeserve.units import GB
@@ -29,9 +29,8 @@ class Attempt:
     """One request on its way to memory.
 
     Fields:
-        cancel    set when nobody wants the request any more
-        arrived   when the request came, on the accounts' clock
-        resumed   a part of the answer has been given
+        terms     those of the request
+        arrived   when it came, on the accounts' clock
         ticket    its place among those that wait, once it waits
         busy      engines that could not be moved a moment ago
         spent     savings that are used up
@@ -41,11 +40,10 @@ class Attempt:
     """
 
     entry: Entry
-    cancel: Cancel | None
+    terms: Terms
     arrived: float
     progress: object
     progressed_at: float
-    resumed: bool = False
     ticket: Ticket | None = None
     busy: set[str] = dataclasses.field(default_factory=set)
     spent: set[tuple[str, str]] = dataclasses.field(default_factory=set)
@@ -54,7 +52,7 @@ class Attempt:
 
     def check_wanted(self) -> None:
         """Raises Cancelled for a request that was cancelled while it waited."""
-        if self.cancel is not None and self.cancel.is_set():
+        if self.terms.cancel is not None and self.terms.cancel.is_set():
             raise Cancelled("the request was cancelled while it waited for memory")
 
 

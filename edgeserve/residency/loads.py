@@ -9,6 +9,7 @@ from concurrent.futures import Future
 
 from edgeserve.engine import Cancel, ModelSpec, Rung
 from edgeserve.errors import Busy, Cancelled, ShuttingDown, Unreachable
+from edgeserve.memory.terms import Terms
 from edgeserve.residency.failure import explain
 from edgeserve.residency.host import Host
 from edgeserve.residency.turns import Asked, Turns
@@ -61,7 +62,7 @@ class Loads:
 
     def now(self, cancel: Cancel | None = None) -> None:
         """Up to hot on the calling thread. Raises DoesNotFit or EngineFailure."""
-        with self._host.hold(), self._way_up.reserve(cancel) as reservation:
+        with self._host.hold(), self._way_up.reserve(Terms(cancel)) as reservation:
             self._way_up.climb(reservation)
             self._used()
 

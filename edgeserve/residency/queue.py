@@ -45,7 +45,7 @@ class Queue:
     def claimed(self, work: Work) -> bool:
         """Whether work that waits may take the place of ``work``, which is under way: see ``Rounds.claimed``."""
         with self._state:
-            return self._waiting.claimed(work, self._whole)
+            return self._waiting.claimed(work, (*self._whole, *self._resting))
 
     def add(self, work: Work) -> None:
         with self._state:
@@ -97,7 +97,7 @@ class Queue:
         """
         with self._state:
             if (resting := self._resting.next()) is not None:
-                self._resting.remove(resting)
+                self._resting.remove(resting, turn=True)
                 self._waiting.begin(resting)
                 return resting
             # The slots of a batch are shared out. A single place changes hands: an answer that its reader pauses takes

@@ -6,9 +6,10 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from edgeserve.engine import Cancel, Rung
+from edgeserve.engine import Rung
 from edgeserve.memory.governor import Governor, Reservation
 from edgeserve.memory.resident import Resident
+from edgeserve.memory.terms import Terms
 from edgeserve.residency.host import Host
 from edgeserve.residency.work import Admitted
 
@@ -27,17 +28,11 @@ class WayUp:
         """True on the thread that asks for memory now, and so holds the engine: it may make the engine do with less."""
         return self._thread == threading.get_ident()
 
-    def reserve(
-        self,
-        cancel: Cancel | None = None,
-        arrived: float | None = None,
-        whole: bool = False,
-        resumed: bool = False,
-    ) -> Reservation:
+    def reserve(self, terms: Terms) -> Reservation:
         """As ``Governor.reserve``, once all machines of the model answer. Raises Unreachable before anything moves."""
         self._check_nodes()
         with self._asking():
-            return self._governor.reserve(self._resident, cancel, arrived, whole, resumed)
+            return self._governor.reserve(self._resident, terms)
 
     def reserve_if_free(self) -> Reservation | None:
         """As ``Governor.reserve_if_free``. Raises Unreachable."""
@@ -56,7 +51,8 @@ class WayUp:
             if reservation is not None:
                 admitted.held.enter_context(reservation)
             return reservation is not None
-        reservation = admitted.held.enter_context(self.reserve(work.cancel, work.arrived, work.whole, work.resumed))
+        terms = Terms(work.cancel, work.arrived, work.whole, work.resumed)
+        reservation = admitted.held.enter_context(self.reserve(terms))
         work.check_wanted()
         self.climb(reservation)
         return True

@@ -74,8 +74,8 @@ class Work:
     of the request, made before its turn. ``arrived`` and ``started``: when the gate got it, and when its turn came, on
     the gate's clock. ``peers``: all unfinished work of the gate; any thread. ``reduced``: the prompt was too long for a
     context that memory had made smaller. ``patience``: until when it waits for the whole one beside other answers, on
-    the gate's clock. ``rests``: the answer has ended for now, and goes on later.
-    ``resumed``: a part of it has been given. The work then counts as under way, also while it waits.
+    the gate's clock. ``rests``: the answer has ended for now, and goes on later. ``resumed``: a part of it has been
+    given. The work then counts as under way, also while it waits.
     """
 
     request: Request

@@ -13,15 +13,7 @@ from edgeserve.engines.asr.segments import Rules, frames
 from edgeserve.engines.asr.stretches import Source, Split, Stretch, Tape, quietest
 from edgeserve.engines.onnx import session
 from edgeserve.errors import EngineFailure, InvalidRequest
-from edgeserve.messages import (
-    INPUT_SAMPLE_RATE,
-    Rest,
-    SegmentEvent,
-    TranscribeEvent,
-    TranscribeRequest,
-    TranscriptEnd,
-    Word,
-)
+from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
 
 WINDOW_SECONDS = 30.0
 """Longest window; longer audio is cut at the quietest moment in the last fifth of each window."""
@@ -70,7 +62,7 @@ class OnnxAsrModel:
         self._model = model.with_timestamps()
         self._split = split
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | Rest | None]:
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
         """A segment for each stretch, and None for a stretch without words, and in a long silence.
 
         Raises InvalidRequest for a translation, a prompt or a temperature.

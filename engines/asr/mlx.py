@@ -23,7 +23,7 @@ from edgeserve.engines.asr.whisper import files, languages
 from edgeserve.engines.asr.whisper.decode import CANCELLED, GREEDY
 from edgeserve.engines.asr.whisper.passage import PROMPT_RESET_TEMPERATURE, TEMPERATURES
 from edgeserve.errors import Cancelled, EngineFailure, InvalidRequest
-from edgeserve.messages import Rest, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
+from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
 from edgeserve.system import heap, pages
 
 PROMPT_CHARACTERS = 1000
@@ -108,7 +108,7 @@ class MlxSpeechToText:
         vocabulary = files.shape(self.spec).get("n_vocab")
         return languages.codes(vocabulary) if isinstance(vocabulary, int) else ()
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | Rest | None]:
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
         """Segments window by window, None for a window without segments and while no sound comes, then the end.
 
         Raises InvalidRequest for a language that the model lacks, and for a translation by an English-only model.

@@ -14,7 +14,7 @@ from edgeserve.engines.asr.stretches import Split
 from edgeserve.engines.asr.vad import Vad
 from edgeserve.engines.onnx.prepare import FOLDER
 from edgeserve.errors import ConfigError
-from edgeserve.messages import Rest, TranscribeEvent, TranscribeRequest
+from edgeserve.messages import TranscribeEvent, TranscribeRequest
 
 VAD_BYTES = 3 << 19
 """Private memory of the voice-activity detector's session, measured."""
@@ -35,7 +35,7 @@ def footprint(own: int, mapped: int, detector: int) -> Footprint:
 class Transcriber(Protocol):
     """An open model."""
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | Rest | None]: ...
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]: ...
 
 
 class OnnxModel(abc.ABC):

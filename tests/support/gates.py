@@ -21,6 +21,7 @@ from edgeserve.hosts.loop import IDLE_AFTER
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import Job
 from edgeserve.memory.resident import Moved
+from edgeserve.memory.terms import NEW, Terms
 from edgeserve.messages import Request
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.work import Done, Work
@@ -62,14 +63,7 @@ class CountingGovernor:
 
     def wake(self) -> None: ...
 
-    def reserve(
-        self,
-        resident: Any,
-        cancel: Any = None,
-        arrived: float | None = None,
-        whole: bool = False,
-        resumed: bool = False,
-    ) -> contextlib.AbstractContextManager[object]:
+    def reserve(self, resident: Any, terms: Terms = NEW) -> contextlib.AbstractContextManager[object]:
         if self.refuse:
             raise self.refuse
         self.reserved += 1

@@ -16,6 +16,7 @@ from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Cancelled, EdgeserveError
 from edgeserve.memory.governor import Reservation
 from edgeserve.memory.resident import Moved, Refused
+from edgeserve.memory.terms import Terms
 
 
 @dataclass(eq=False)
@@ -113,7 +114,7 @@ class SimulatedGate(FakeResident):
             return governor.reserve_at_once(self)
         self.asking = True
         try:
-            reservation = governor.reserve(self, asked.cancel, asked.arrived, resumed=asked.began is not None)
+            reservation = governor.reserve(self, Terms(asked.cancel, asked.arrived, resumed=asked.began is not None))
         finally:
             self.asking = False
         if self.rung is not Rung.HOT:

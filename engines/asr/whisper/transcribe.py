@@ -27,7 +27,7 @@ from edgeserve.engines.asr.whisper.passage import EDGE_FRAMES, Attempt, Model, R
 from edgeserve.engines.asr.whisper.vocabulary import Vocabulary
 from edgeserve.engines.onnx.crowd import Crowd
 from edgeserve.errors import Cancelled, InvalidRequest
-from edgeserve.messages import INPUT_SAMPLE_RATE, Rest, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd
+from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd
 
 R = TypeVar("R")
 Told = Generator[SegmentEvent | None, None, R]
@@ -48,7 +48,7 @@ class Whisper:
         self._split = split
         self._places = places
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | Rest | None]:
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
         """Segments window by window, None between steps of the decoder and in a long silence, then the end.
 
         Raises InvalidRequest for a language that the model lacks, and for a translation by an English-only model.
@@ -60,7 +60,7 @@ class Whisper:
         finally:
             self._model.graphs.end()
 
-    def _transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | Rest | None]:
+    def _transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
         vocabulary = self._model.vocabulary
         language = _Language(self._model, languages.checked(request.language, vocabulary.languages))
         if request.translate and not vocabulary.languages:

@@ -11,6 +11,7 @@ from support.memory import POLICY, FakeResident, World
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, Cancelled, ShuttingDown
 from edgeserve.memory.admission import STUCK
+from edgeserve.memory.terms import Terms
 from edgeserve.system.readings import Readings
 from edgeserve.units import MB
 
@@ -229,7 +230,7 @@ def test_a_cancelled_request_moves_no_engine() -> None:
     gone = threading.Event()
     gone.set()
     with pytest.raises(Cancelled, match="while it waited for memory"):
-        world.governor.reserve(world.residents["asr"], gone)
+        world.governor.reserve(world.residents["asr"], Terms(gone))
     assert world.residents["llm"].rung is Rung.HOT
     assert world.booked() == 100 * MB
 
@@ -240,7 +241,7 @@ def test_a_request_that_is_cancelled_while_it_waits_ends() -> None:
     gone = threading.Event()
     world.on_wait = lambda: gone.set() if len(world.waits) == 3 else None
     with pytest.raises(Cancelled):
-        world.governor.reserve(world.residents["asr"], gone)
+        world.governor.reserve(world.residents["asr"], Terms(gone))
     assert len(world.waits) == 3
     assert world.booked() == 100 * MB
 

@@ -7,6 +7,7 @@ from support.cases import each
 from support.memory import FakeResident, ThriftyResident, World
 
 from edgeserve.engine import Rung
+from edgeserve.memory.terms import Terms
 from edgeserve.units import MB
 
 
@@ -103,7 +104,7 @@ def test_an_answer_that_goes_on_has_the_context_that_it_had(optional: int) -> No
             world.end(answer)
 
     world.on_wait = on_wait
-    with world.governor.reserve(llm, resumed=True) as reservation:
+    with world.governor.reserve(llm, Terms(resumed=True)) as reservation:
         llm.climb()
         world.governor.settle(reservation)
         assert world.waits, "it waits for the other's answer"
@@ -114,7 +115,7 @@ def test_a_request_that_needs_the_whole_context_gets_it_in_its_turn() -> None:
     """Its prompt was refused for as long as others used the two engines, without an end."""
     world, llm = beside_speech()
     assert world.governor.reserve_at_once(llm, whole=True) is None
-    reservation = world.governor.reserve(llm, whole=True)
+    reservation = world.governor.reserve(llm, Terms(whole=True))
     assert (llm.rung, world.residents["asr"].rung) == (Rung.WARM, Rung.WARM)
     llm.climb()
     world.governor.settle(reservation)
@@ -126,7 +127,7 @@ def test_a_request_that_needs_the_whole_context_gets_it_in_its_turn() -> None:
 
 def test_the_next_way_up_may_take_a_smaller_context_again() -> None:
     world, llm = beside_speech()
-    world.governor.release(world.governor.reserve(llm, whole=True))
+    world.governor.release(world.governor.reserve(llm, Terms(whole=True)))
     world.heat("asr")
     world.later(60)
     assert world.heat("llm").takes.private < 700 * MB
@@ -136,7 +137,7 @@ def test_a_whole_context_that_can_never_fit_leaves_the_engine_as_it_is() -> None
     """Else one long prompt after the other would take the context from all."""
     world, llm = beside_speech(pinned=True)
     before = llm.takes
-    with world.governor.reserve(llm, whole=True):
+    with world.governor.reserve(llm, Terms(whole=True)):
         assert (llm.rung, llm.takes, world.waits) == (Rung.HOT, before, [])
 
 
@@ -144,7 +145,7 @@ def test_a_whole_context_waits_for_no_answer_of_another_engine() -> None:
     """The engine had stepped down for it, and answered nobody until a long transcription had ended."""
     world, llm = beside_speech()
     before = llm.takes
-    with world.governor.reserve(world.residents["asr"]), world.governor.reserve(llm, whole=True):
+    with world.governor.reserve(world.residents["asr"]), world.governor.reserve(llm, Terms(whole=True)):
         assert (llm.rung, llm.takes, world.waits) == (Rung.HOT, before, [])
 
 
@@ -155,7 +156,7 @@ def test_a_whole_context_waits_for_nothing_that_others_send() -> None:
     world.governor.accounts.traffic.came = world.probe.base = 350 * MB
     before = world.heat("llm").takes
     assert before.private < 700 * MB
-    with world.governor.reserve(llm, whole=True):
+    with world.governor.reserve(llm, Terms(whole=True)):
         assert (llm.rung, llm.takes, world.waits) == (Rung.HOT, before, [])
 
 
@@ -169,7 +170,7 @@ def test_an_engine_without_optional_memory_has_its_whole_context(optional: str) 
     world.later(60)
     world.heat("llm")
     for _ in range(2):
-        with world.governor.reserve(llm, whole=True):
+        with world.governor.reserve(llm, Terms(whole=True)):
             if llm.rung is not Rung.HOT:
                 llm.climb()
     with world.governor.reserve_at_once(llm, whole=True) or pytest.fail("it is whole"):

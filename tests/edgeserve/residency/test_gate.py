@@ -30,6 +30,7 @@ from edgeserve.errors import (
     ShuttingDown,
 )
 from edgeserve.memory.resident import Moved, Refused
+from edgeserve.memory.terms import NEW, Terms
 from edgeserve.messages import ChatRequest, FinishEvent, SpeakRequest, TokenEvent
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.work import Done, Work
@@ -115,13 +116,11 @@ class Full(CountingGovernor):
         super().__init__()
         self.waiting = threading.Event()
 
-    def reserve(
-        self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False, *_: Any
-    ) -> Any:
-        if isinstance(cancel, threading.Event):
-            return super().reserve(resident, cancel, arrived)
+    def reserve(self, resident: Any, terms: Terms = NEW) -> Any:
+        if isinstance(terms.cancel, threading.Event):
+            return super().reserve(resident, terms)
         self.waiting.set()
-        until(cancel.is_set)
+        until(lambda: terms.cancel is not None and terms.cancel.is_set())
         raise Cancelled("the load was cancelled")
 
 
@@ -305,11 +304,10 @@ class Waiting(CountingGovernor):
         super().__init__()
         self.asked = threading.Event()
 
-    def reserve(
-        self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False, *_: Any
-    ) -> Any:
+    def reserve(self, resident: Any, terms: Terms = NEW) -> Any:
         self.asked.set()
-        assert cancel.wait(10)
+        assert isinstance(terms.cancel, threading.Event)
+        assert terms.cancel.wait(10)
         raise Cancelled("the request was cancelled while it waited for memory")
 
 
@@ -368,10 +366,8 @@ class Leaving(CountingGovernor):
         if when == self.when:
             self.work.abort(Cancelled("the client left"))
 
-    def reserve(
-        self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False, *_: Any
-    ) -> Any:
-        reservation = super().reserve(resident, cancel, arrived)
+    def reserve(self, resident: Any, terms: Terms = NEW) -> Any:
+        reservation = super().reserve(resident, terms)
         self.leave("reserved")
         return reservation
 

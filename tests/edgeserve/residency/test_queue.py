@@ -23,6 +23,7 @@ from edgeserve.errors import Busy, Cancelled
 from edgeserve.messages import (
     LONG_CHARS,
     ChatRequest,
+    EmbeddingEvent,
     EmbedRequest,
     Message,
     Request,
@@ -342,3 +343,35 @@ def test_a_cancelled_request_gives_its_place_back(gates: Callable[..., Gate]) ->
     asked[-1] = Asked(gate, ADA, "again")
     held.go.set()
     assert [one.end() for one in asked] == [None] * 3
+
+
+def resting(queue: Queue, *clients: Client) -> list[Work]:
+    """Answers of which a part has been given, and that rest, in this order."""
+    works = [Work(EmbedRequest(("one", "two")), lambda item: None, place=Place(client)) for client in clients]
+    for work in works:
+        queue.add(work)
+        queue.arrive(work)
+    for _ in works:
+        assert queue.take() is not None
+    for work in works:
+        assert work.rest_behind(EmbeddingEvent(b"", 1), 1)
+        assert queue.wait_again(work, None)
+    return works
+
+
+def test_clients_whose_answers_rest_take_turns() -> None:
+    """All of one client would else go on before the first of another, where one goes on at a time."""
+    queue = Queue(threading.Condition())
+    first, second, other = resting(queue, ADA, ADA, BOB)
+    assert [queue.take() for _ in range(3)] == [first, other, second]
+
+
+def test_an_answer_that_rests_may_take_the_place_of_one_that_nobody_reads() -> None:
+    queue = Queue(threading.Condition())
+    unread = Work(ask("word"), lambda item: None, place=Place(ADA))
+    queue.add(unread)
+    queue.arrive(unread)
+    assert queue.take() is unread
+    assert not queue.claimed(unread)
+    resting(queue, BOB)
+    assert queue.claimed(unread)

@@ -16,6 +16,7 @@ from support.server import serving, small_pool, until
 from edgeserve.engine import Rung
 from edgeserve.engines.fake.chat import FakePreparingChat
 from edgeserve.errors import ContextOverflow, ContextReduced, DoesNotFit
+from edgeserve.memory.terms import NEW, Terms
 from edgeserve.residency.gate import Gate
 from edgeserve.units import MB
 
@@ -55,11 +56,9 @@ def test_a_request_may_make_room_in_its_own_engine(gates: Callable[..., Gate]) -
     """The governor asks while the gate reserves: its worker holds the lock, and a lease is out."""
 
     class Saving(CountingGovernor):
-        def reserve(
-            self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False, *_: Any
-        ) -> Any:
+        def reserve(self, resident: Any, terms: Terms = NEW) -> Any:
             told.append(resident.shed("context", 1))
-            return super().reserve(resident, cancel, arrived)
+            return super().reserve(resident, terms)
 
     told: list[bool] = []
     gate = gates(governor=Saving())
@@ -113,12 +112,10 @@ class Wholes(CountingGovernor):
         super().__init__()
         self.engine, self.fits, self.whole = engine, fits, 0
 
-    def reserve(
-        self, resident: Any, cancel: Any = None, arrived: float | None = None, whole: bool = False, *_: Any
-    ) -> Any:
-        self.whole += whole
-        self.engine.limit = 3 if whole and self.fits else self.engine.limit
-        return super().reserve(resident, cancel, arrived)
+    def reserve(self, resident: Any, terms: Terms = NEW) -> Any:
+        self.whole += terms.whole
+        self.engine.limit = 3 if terms.whole and self.fits else self.engine.limit
+        return super().reserve(resident, terms)
 
     def reserve_at_once(self, resident: Any, whole: bool = False) -> Any:
         return None if whole and self.engine.limit < 3 else super().reserve(resident)
