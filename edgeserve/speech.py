@@ -15,12 +15,14 @@ class Rest:
 
     An engine emits it behind a part that was told, where more follows. Readers never see it.
 
-    - ``at``: parts of the text that were said, or samples of the sound that were written down
+    - ``at``: parts of the text that were said, or samples of the sound that need not be heard again
     - ``said``: something was said
+    - ``state``: what else the engine has to know there, in a form of its own
     """
 
     at: int
     said: bool = False
+    state: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from edgeserve.messages import (
     EmbeddingEvent,
     Event,
     ReasoningEvent,
+    Rest,
     SegmentEvent,
     TextEvent,
     TokenEvent,
@@ -34,6 +35,8 @@ def weigh(item: Event | Done) -> int:
         return EVENT_BYTES + len(item.vector)
     if isinstance(item, ReasoningEvent):
         return EVENT_BYTES + len(item.text)
+    if isinstance(item, Rest):
+        return EVENT_BYTES + len(item.state)
     if isinstance(item, ToolCallEvent):
         return EVENT_BYTES + len(item.call.name) + len(item.call.arguments)
     if isinstance(item, SegmentEvent):

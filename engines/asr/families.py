@@ -9,11 +9,20 @@ from typing import Any
 
 from edgeserve.engine import Cancel
 from edgeserve.engines.asr.model import OnnxModel
+from edgeserve.engines.asr.rests import Begin, rest
 from edgeserve.engines.asr.segments import Rules, frames
-from edgeserve.engines.asr.stretches import Source, Split, Stretch, Tape, quietest
+from edgeserve.engines.asr.stretches import START, Place, Source, Split, Stretch, Tape, quietest
 from edgeserve.engines.onnx import session
 from edgeserve.errors import EngineFailure, InvalidRequest
-from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
+from edgeserve.messages import (
+    INPUT_SAMPLE_RATE,
+    Rest,
+    SegmentEvent,
+    TranscribeEvent,
+    TranscribeRequest,
+    TranscriptEnd,
+    Word,
+)
 
 WINDOW_SECONDS = 30.0
 """Longest window; longer audio is cut at the quietest moment in the last fifth of each window."""
@@ -62,19 +71,22 @@ class OnnxAsrModel:
         self._model = model.with_timestamps()
         self._split = split
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | Rest | None]:
         """A segment for each stretch, and None for a stretch without words, and in a long silence.
 
         Raises InvalidRequest for a translation, a prompt or a temperature.
         """
         refuse(request)
-        source = Source(request.audio, cancel)
-        for stretch in self._split(source):
+        begin = Begin.of(request)
+        source = Source(request.audio, cancel, begin.place.at)
+        for stretch in self._split(source, begin.place):
             if cancel.is_set():
                 return
             if stretch is None:
                 yield None
                 continue
+            if begin.is_far(stretch.start):
+                yield rest(stretch.place)
             result = self._recognize(stretch.samples, request.language)
             spoken = bool(result.text.strip())
             yield segment(result, *stretch.seconds, request) if spoken else None
@@ -132,9 +144,9 @@ def words_of(tokens: Sequence[str], times: Sequence[float], end: float) -> Itera
             yield Word(times[index], max(times[index], min(until, times[after - 1] + LAST_TOKEN_SECONDS)), f" {text}")
 
 
-def windows(arrays: Iterable[Any]) -> Iterator[Stretch | None]:
+def windows(arrays: Iterable[Any], place: Place = START) -> Iterator[Stretch | None]:
     """All of the audio in windows, for a model without a voice-activity detector; None for an empty array."""
-    tape = Tape()
+    tape = Tape(place.at)
     longest = int(WINDOW_SECONDS * INPUT_SAMPLE_RATE)
     for samples in arrays:
         if not len(samples):

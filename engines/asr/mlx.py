@@ -18,12 +18,13 @@ from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.engines import model_files
 from edgeserve.engines.asr import mlx_memory
 from edgeserve.engines.asr.families import windows
+from edgeserve.engines.asr.rests import Begin, rest
 from edgeserve.engines.asr.stretches import Source
 from edgeserve.engines.asr.whisper import files, languages
 from edgeserve.engines.asr.whisper.decode import CANCELLED, GREEDY
 from edgeserve.engines.asr.whisper.passage import PROMPT_RESET_TEMPERATURE, TEMPERATURES
 from edgeserve.errors import Cancelled, EngineFailure, InvalidRequest
-from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
+from edgeserve.messages import Rest, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
 from edgeserve.system import heap, pages
 
 PROMPT_CHARACTERS = 1000
@@ -108,22 +109,26 @@ class MlxSpeechToText:
         vocabulary = files.shape(self.spec).get("n_vocab")
         return languages.codes(vocabulary) if isinstance(vocabulary, int) else ()
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | Rest | None]:
         """Segments window by window, None for a window without segments and while no sound comes, then the end.
 
         Raises InvalidRequest for a language that the model lacks, and for a translation by an English-only model.
         """
         if self._model is None:
             raise EngineFailure(f"{self.spec.name} is {self.rung.name.lower()}, not hot")
-        language = self._language(request.language)
+        begin = Begin.of(request)
+        language = self._language(begin.known.get("language", request.language))
         if request.translate and not self._model.is_multilingual:
             raise InvalidRequest(languages.ENGLISH_ONLY, param="model")
-        carried, source = request.prompt or "", Source(request.audio, cancel)
+        carried = begin.known.get("carried", request.prompt or "")
+        source = Source(request.audio, cancel, begin.place.at)
         try:
-            for stretch in windows(source):
+            for stretch in windows(source, begin.place):
                 if stretch is None:
                     yield None
                     continue
+                if begin.is_far(stretch.start):
+                    yield rest(stretch.place, language=language, carried=carried)
                 found = self._window(stretch.samples, carried, language, request, cancel)
                 language = found["language"]
                 segments = [_event(one, *stretch.seconds) for one in found["segments"] if one["text"].strip()]

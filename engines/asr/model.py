@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import functools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -14,7 +13,7 @@ from edgeserve.engines.asr.stretches import Split
 from edgeserve.engines.asr.vad import Vad
 from edgeserve.engines.onnx.prepare import FOLDER
 from edgeserve.errors import ConfigError
-from edgeserve.messages import TranscribeEvent, TranscribeRequest
+from edgeserve.messages import Rest, TranscribeEvent, TranscribeRequest
 
 VAD_BYTES = 3 << 19
 """Private memory of the voice-activity detector's session, measured."""
@@ -35,7 +34,7 @@ def footprint(own: int, mapped: int, detector: int) -> Footprint:
 class Transcriber(Protocol):
     """An open model."""
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]: ...
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | Rest | None]: ...
 
 
 class OnnxModel(abc.ABC):
@@ -89,8 +88,8 @@ class OnnxModel(abc.ABC):
         Raises ConfigError, and EngineFailure for a damaged detector.
         """
         path = self.detector()
-        self.vad = Vad(path) if path else None
-        return functools.partial(self.vad.stretches, rules=rules) if self.vad else undetected
+        self.vad = vad = Vad(path) if path else None
+        return (lambda arrays, place: vad.stretches(arrays, rules, place)) if vad else undetected
 
     def detector(self) -> Path | None:
         """The file of the voice-activity detector; None without one, or with ``vad = false``. Raises ConfigError."""

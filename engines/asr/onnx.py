@@ -11,7 +11,7 @@ from edgeserve.engines.asr.whisper.onnx import WhisperOnnx
 from edgeserve.engines.onnx.ladder import OnnxLadder
 from edgeserve.engines.onnx.prepare import prepared
 from edgeserve.errors import EngineFailure
-from edgeserve.messages import DetectRequest, SpeechChances, TranscribeEvent, TranscribeRequest
+from edgeserve.messages import DetectRequest, Rest, SpeechChances, TranscribeEvent, TranscribeRequest
 from edgeserve.system import heap
 
 
@@ -64,7 +64,7 @@ class OnnxSpeechToText(OnnxLadder[Transcriber]):
             raise EngineFailure(f"{self.spec.name} has no open detector of speech")
         return vad.detect(request)
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | Rest | None]:
         model = self._opened()
         try:
             yield from model.transcribe(request, cancel)

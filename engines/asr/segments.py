@@ -6,8 +6,8 @@ ends where the probability stays below 0.35.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from edgeserve.dataclass import dataclass
 from edgeserve.messages import INPUT_SAMPLE_RATE
@@ -55,10 +55,10 @@ class Span(NamedTuple):
 class Segmenter:
     """Finds spans, in order and disjoint, and gives each span as soon as it is certain.
 
-    Two spans that touch are parts of one speech that was too long.
+    Two spans that touch are parts of one speech that was too long. ``state``: what another one had found before.
     """
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, state: Mapping[str, Any] | None = None) -> None:
         self._rules = rules
         self._at = 0
         self._chances: list[float] = []
@@ -73,6 +73,12 @@ class Segmenter:
         """Frames of speech in this span."""
         self._until = 0
         """One past the last frame of speech."""
+        vars(self).update(state or {})
+
+    def state(self) -> dict[str, Any]:
+        """All that it knows of the audio so far, as JSON values."""
+        known = {name: value for name, value in vars(self).items() if name != "_rules"}
+        return known | {"_chances": [*self._chances], "_voiced": [*self._voiced]}
 
     @property
     def needed(self) -> int:

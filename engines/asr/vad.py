@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from edgeserve.engines.asr.segments import FRAME, Rules, Segmenter, Span
-from edgeserve.engines.asr.stretches import Stretch, Tape
+from edgeserve.engines.asr.stretches import START, Place, Stretch, Tape
 from edgeserve.engines.onnx import session as ort
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import DetectRequest, SpeechChances
@@ -28,67 +29,101 @@ class Vad:
         self._session = ort.session(path, threads=1)
 
     def detect(self, request: DetectRequest) -> SpeechChances:
-        """As ``Detecting.detect``. Any thread. A state is h, c and the context as float32 [2 * STATE + CONTEXT]."""
+        """As ``Detecting.detect``. Any thread."""
         import numpy
 
         try:
             samples = numpy.frombuffer(request.samples, "<f4").reshape(-1, FRAME)
-            state = numpy.frombuffer(request.state or bytes(STATE_BYTES), "<f4")
-            h, c, before = numpy.split(state, [STATE, 2 * STATE])
-            listener = Listener(self._session, h.reshape(1, 1, STATE), c.reshape(1, 1, STATE), before)
+            listener = Listener(self._session, request.state)
         except ValueError as error:
             raise InvalidRequest(f"no whole frames of {FRAME} samples, or no state of a detector: {error}") from error
         chances = listener.chances(samples.reshape(-1)) if len(samples) else []
         return SpeechChances(tuple(chances), listener.state())
 
-    def stretches(self, arrays: Iterable[Any], rules: Rules) -> Iterator[Stretch | None]:
+    def stretches(self, arrays: Iterable[Any], rules: Rules, place: Place = START) -> Iterator[Stretch | None]:
         """Speech by ``rules``, each stretch as soon as its end is known. One stretch and one block are held at most.
 
         None each ``TURN_FRAMES``, and for an empty array: other requests may have their turn.
         """
+        hearing = _Hearing(self._session, rules, place)
+        for samples in arrays:
+            if len(samples):
+                yield from hearing.hear(samples)
+            else:
+                yield None
+        yield from hearing.end()
+
+
+class _Hearing:
+    """An audio on its way through the detector, from a place on."""
+
+    def __init__(self, session: Any, rules: Rules, place: Place) -> None:
+        known = place.detector or {"heard": 0, "listener": "", "segmenter": None, "spans": []}
+        self._listener = Listener(session, bytes.fromhex(known["listener"]))
+        self._segmenter = Segmenter(rules, known["segmenter"])
+        self._tape = Tape(place.at)
+        self._heard: int = known["heard"]
+        """Samples that were listened to."""
+        self._spans = deque(Span(*one) for one in known["spans"])
+        """Spans whose stretches were not given yet."""
+
+    def hear(self, samples: Any) -> Iterator[Stretch | None]:
+        self._tape.add(samples)
+        yield from self._cut(self._tape.end)
+        while self._tape.end - self._heard >= FRAME:
+            count = min(BLOCK_FRAMES, (self._tape.end - self._heard) // FRAME)
+            before = self._heard // FRAME
+            self._listen(self._tape.read(self._heard, self._heard + count * FRAME))
+            yield from self._cut(self._tape.end)
+            if before // TURN_FRAMES < self._heard // FRAME // TURN_FRAMES:
+                yield None
+
+    def end(self) -> Iterator[Stretch]:
         import numpy
 
-        listener, segmenter, tape = Listener(self._session), Segmenter(rules), Tape()
-        heard, turn = 0, TURN_FRAMES * FRAME
-        for samples in arrays:
-            if not len(samples):
-                yield None
-                continue
-            tape.add(samples)
-            while tape.end - heard >= FRAME:
-                count = min(BLOCK_FRAMES, (tape.end - heard) // FRAME)
-                chances = listener.chances(tape.read(heard, heard + count * FRAME))
-                heard += count * FRAME
-                yield from _cut(tape, segmenter.feed(chances))
-                tape.forget(segmenter.needed * FRAME)
-                if heard >= turn:
-                    turn += TURN_FRAMES * FRAME
-                    yield None
-        if rest := tape.end - heard:
-            last = numpy.pad(tape.read(heard, tape.end), (0, FRAME - rest))
-            yield from _cut(tape, segmenter.feed(listener.chances(last)))
-        yield from _cut(tape, segmenter.end())
+        if (left := self._tape.end - self._heard) > 0:
+            self._listen(numpy.pad(self._tape.read(self._heard, self._tape.end), (0, FRAME - left)))
+        self._spans += self._segmenter.end()
+        yield from self._cut(self._heard)
 
+    def _listen(self, samples: Any) -> None:
+        self._spans += self._segmenter.feed(self._listener.chances(samples))
+        self._heard += len(samples)
 
-def _cut(tape: Tape, spans: Iterable[Span]) -> Iterator[Stretch]:
-    for low, high, voiced in spans:
-        yield Stretch(low * FRAME, tape.read(low * FRAME, high * FRAME).copy(), tuple(voiced))
+    def _cut(self, until: int) -> Iterator[Stretch]:
+        """The stretches that are complete where no more samples come than those before ``until``."""
+        while self._spans and self._spans[0].high * FRAME <= until:
+            known = self._known()
+            low, high, voiced = self._spans.popleft()
+            yield Stretch(low * FRAME, self._tape.read(low * FRAME, high * FRAME).copy(), tuple(voiced), known)
+        needed = self._spans[0].low if self._spans else self._segmenter.needed
+        self._tape.forget(min(needed * FRAME, self._tape.end))  # what was listened to before may still have to come
+
+    def _known(self) -> dict[str, Any]:
+        """As ``Place.detector``, in front of the next stretch."""
+        return {
+            "heard": self._heard,
+            "listener": self._listener.state().hex(),
+            "segmenter": self._segmenter.state(),
+            "spans": [*self._spans],
+        }
 
 
 class Listener:
     """One audio under way: the network's state, and the last samples, which are the context of the next frame."""
 
-    def __init__(self, session: Any, h: Any = None, c: Any = None, before: Any = None) -> None:
-        """``h``, ``c``: float32 [1, 1, STATE]; ``before``: float32 [CONTEXT]. Left out: the start of an audio."""
+    def __init__(self, session: Any, state: bytes = b"") -> None:
+        """``state``: of another one; empty at the start of an audio. Raises ValueError for one of another length."""
         import numpy
 
         self._session = session
-        start: Any = numpy.zeros((1, 1, STATE), numpy.float32)
-        self._h, self._c = (start, start) if h is None else (h, c)
-        self._before = numpy.zeros(CONTEXT, numpy.float32) if before is None else before
+        known = numpy.frombuffer(state or bytes(STATE_BYTES), "<f4")
+        h, c, before = numpy.split(known, [STATE, 2 * STATE])
+        self._h, self._c = h.reshape(1, 1, STATE), c.reshape(1, 1, STATE)
+        self._before = before.reshape(CONTEXT)
 
     def state(self) -> bytes:
-        """h, c and the context, float32."""
+        """h, c and the context as float32 [2 * STATE + CONTEXT]."""
         return b"".join(one.astype("<f4").tobytes() for one in (self._h, self._c, self._before))
 
     def chances(self, samples: Any) -> list[float]:

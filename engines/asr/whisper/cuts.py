@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from edgeserve.engines.asr.stretches import Joined, quietest
+from edgeserve.engines.asr.stretches import quietest
 from edgeserve.engines.asr.whisper.features import HOP, WINDOW_FRAMES
+from edgeserve.engines.asr.whisper.joined import Joined
 from edgeserve.messages import INPUT_SAMPLE_RATE
 
 LONGEST = WINDOW_FRAMES * HOP
@@ -16,15 +17,18 @@ SHARES = ((0.2, 0.2), (0.5, 0.1))
 
 
 class Passage(NamedTuple):
-    """Frames of features from ``start`` to ``end``. None: to the end of the audio, which nobody knows yet."""
+    """Frames of features from ``start`` to ``end``. None: to the end of the audio, which nobody knows yet.
+
+    ``read``: frames at its start that were transcribed before.
+    """
 
     start: int
     end: int | None
+    read: int = 0
 
 
-def passages(stretches: Joined) -> Iterator[Passage | None]:
-    """The whole audio in passages of at most one window, and None in a long silence as ``Joined.hear`` does."""
-    start = 0
+def passages(stretches: Joined, start: int = 0) -> Iterator[Passage | None]:
+    """The audio from a frame on, in passages of at most one window, and None in a long silence as ``Joined.hear``."""
     while True:
         until = start * HOP + LONGEST + HOP
         yield from stretches.hear(until)

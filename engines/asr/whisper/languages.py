@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
 from edgeserve.errors import InvalidRequest
 
@@ -36,3 +37,14 @@ def checked(wanted: str | None, known: Collection[str]) -> str | None:
     if wanted is not None and wanted not in known:
         raise InvalidRequest(f"unknown language {wanted!r}; known: {', '.join(sorted(known))}", param="language")
     return wanted
+
+
+class Language:
+    """The language of a request. ``detect`` finds it in a window's audio, once, where ``code`` is None."""
+
+    def __init__(self, code: str | None, detect: Callable[[Any], str]) -> None:
+        self.code, self._detect = code, detect
+
+    def __call__(self, audio: Any) -> str:
+        self.code = self.code or self._detect(audio)
+        return self.code

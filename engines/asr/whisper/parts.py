@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
-from edgeserve.engines.asr.stretches import Joined
+from edgeserve.engines.asr.whisper.joined import Joined
 from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, Word
 
 ENDINGS = tuple(".,;:?!…。、？！")

@@ -13,16 +13,17 @@ import functools
 import itertools
 import zlib
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 from edgeserve.dataclass import dataclass
-from edgeserve.engines.asr.stretches import Joined
 from edgeserve.engines.asr.whisper import features
 from edgeserve.engines.asr.whisper.cuts import Passage
 from edgeserve.engines.asr.whisper.decode import Decoded, MayEnd
 from edgeserve.engines.asr.whisper.graphs import MAX_POSITIONS, Audio, Graphs
+from edgeserve.engines.asr.whisper.joined import Joined
+from edgeserve.engines.asr.whisper.languages import Language
 from edgeserve.engines.asr.whisper.parts import parted, pauses
 from edgeserve.engines.asr.whisper.vocabulary import SECONDS_PER_TIMESTAMP, Vocabulary
 from edgeserve.engines.asr.whisper.words import time_words
@@ -36,7 +37,9 @@ PROMPT_RESET_TEMPERATURE = 0.5
 EDGE_FRAMES = 2
 """Frames beyond a window's ends that its first and last spectra reach into."""
 FRAMES_PER_TIMESTAMP = round(SECONDS_PER_TIMESTAMP * features.FRAMES_PER_SECOND)
-REST_SECONDS = 0.3
+PROMPT_TOKENS = MAX_POSITIONS // 2 - 1
+"""Tokens of the text so far that prompt the next window, at most."""
+LEFT_SECONDS = 0.3
 """Speech that is left at the end of a passage and gets a window of its own, at least."""
 
 
@@ -62,9 +65,9 @@ class Seat(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The settings of a request. ``language`` gets a window's audio, and detects the language once."""
+    """The settings of a request. ``prompt``: tokens in front of its first window."""
 
-    language: Callable[[Audio], str]
+    language: Language
     prompt: Sequence[int]
     temperature: float
     translate: bool
@@ -85,13 +88,19 @@ class Reading:
     """A passage under way.
 
     - at: frame of the window that is decoded, or of the next one
+    - end: frame behind the passage; None: the end of the audio
+    - carried: the last tokens of the text before that window
+    - ready: the next window is known, and not listened to yet
     - found: windows that were decoded and not taken yet, each as its segments with times of the joined stretches
     - work: gives attempts, and takes their results
     """
 
     at: int
+    end: int | None
+    carried: Sequence[int]
     work: Generator[Attempt | None, Decoded, None] = field(init=False)
     found: deque[list[SegmentEvent]] = field(default_factory=deque)
+    ready: bool = False
     done: bool = False
 
     def go_on(self, decoded: Decoded | None) -> Attempt | None:
@@ -109,8 +118,8 @@ class Reading:
 
 def read(model: Model, stretches: Joined, passage: Passage, wanted: Wanted, seat: Seat) -> Reading:
     """A passage to transcribe at a seat."""
-    reading = Reading(passage.start)
-    reading.work = _Windows(model, stretches, wanted, seat).read(reading, passage.end)
+    reading = Reading(passage.start + passage.read, passage.end, wanted.prompt)
+    reading.work = _Windows(model, stretches, wanted, seat).read(reading, passage.start)
     return reading
 
 
@@ -119,18 +128,22 @@ class _Windows:
         self._model, self._vocabulary = model, model.vocabulary
         self._stretches, self._wanted, self._seat = stretches, wanted, seat
 
-    def read(self, reading: Reading, end: int | None) -> Generator[Attempt | None, Decoded, None]:
-        first, carried = reading.at, list(self._wanted.prompt)
+    def read(self, reading: Reading, first: int) -> Generator[Attempt | None, Decoded, None]:
+        """``first``: frame at which the passage begins."""
+        end = reading.end
         while True:
             for _ in self._stretches.hear(_until(reading.at, end)):
                 yield None
             if (window := self._window(first, reading.at, end)) is None:
                 return
+            reading.ready = True
+            yield None
+            reading.ready = False
             mel, size = window
             self._seat.listen(mel)
             language = self._wanted.language(self._seat.audio())
-            limit = MAX_POSITIONS // 2 - 1
-            prompt = self._vocabulary.prompt(language, carried, limit, translate=self._wanted.translate)
+            carried, translate = reading.carried, self._wanted.translate
+            prompt = self._vocabulary.prompt(language, carried, PROMPT_TOKENS, translate=translate)
             best = yield from self._best(prompt, functools.partial(self._may_end, reading.at, size, end))
             if best.no_speech_prob > NO_SPEECH_LIMIT and best.avg_logprob < LOGPROB_LIMIT:
                 reading.found.append([])
@@ -142,9 +155,9 @@ class _Windows:
             if self._wanted.words or any(pauses(segment, self._stretches) for segment in segments):
                 parts = self._with_words(segments, language, reading.at, size)
             reading.found.append(parts)
-            carried += [token for segment in segments for token in segment.tokens]
-            if best.temperature > PROMPT_RESET_TEMPERATURE:
-                carried = []
+            said = [token for segment in segments for token in segment.tokens]
+            reset = best.temperature > PROMPT_RESET_TEMPERATURE
+            reading.carried = [] if reset else [*carried, *said][-PROMPT_TOKENS:]
             reading.at += moved
             yield None
 
@@ -167,7 +180,7 @@ class _Windows:
     def _spoken(self, at: int, end: int, *, undetected: bool = False) -> bool:
         """Whether enough speech is left to be heard; ``undetected``: the answer without a detector."""
         speech = self._stretches.speech_seconds(at * features.HOP, end * features.HOP)
-        return undetected if speech is None else speech >= REST_SECONDS
+        return undetected if speech is None else speech >= LEFT_SECONDS
 
     def _may_end(self, at: int, size: int, end: int | None, said: Sequence[int]) -> bool:
         """False for the text of a passage's last window that leaves out speech behind its last timestamp.

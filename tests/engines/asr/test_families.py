@@ -12,12 +12,12 @@ import numpy
 import pytest
 from support import tone_asr
 from support.contract import SpeechToTextContract
-from support.transcripts import transcribe
+from support.transcripts import rested, transcribe
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.engines.asr import families
 from edgeserve.engines.asr.onnx import OnnxSpeechToText
-from edgeserve.engines.asr.stretches import Stretch
+from edgeserve.engines.asr.stretches import Place, Stretch
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd
 
@@ -74,10 +74,15 @@ def test_long_audio_is_heard_window_by_window_without_loss(engine: OnnxSpeechToT
     assert starts == pytest.approx(numpy.arange(50) * 1.5 + 0.5, abs=0.1)
 
 
+def test_an_answer_that_rests_has_the_words_of_one_that_does_not(engine: OnnxSpeechToText) -> None:
+    samples = tone_asr.tones(*[LOW, HIGH] * 50)
+    assert rested(engine, samples, word_timestamps=True) == (transcribe(engine, samples, word_timestamps=True), 2)
+
+
 def test_stretches_of_speech_keep_their_place_in_the_file(
     engine: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def split(arrays: Iterable[Any]) -> Iterator[Stretch]:
+    def split(arrays: Iterable[Any], place: Place) -> Iterator[Stretch]:
         samples = numpy.concatenate(list(arrays))
         for start in (0, 20 * 16_000):
             yield Stretch(start, samples[start : start + 56_000])
@@ -94,7 +99,7 @@ def test_stretches_of_speech_keep_their_place_in_the_file(
 
 def test_a_long_silence_gives_others_their_turn(engine: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = tone_asr.tones(LOW, HIGH)
-    monkeypatch.setattr(engine._model, "_split", lambda arrays: iter([None, Stretch(0, *arrays), None, None]))
+    monkeypatch.setattr(engine._model, "_split", lambda arrays, place: iter([None, Stretch(0, *arrays), None, None]))
     events = list(engine.transcribe(TranscribeRequest(Pcm(samples.tobytes())), threading.Event()))
     assert [type(one) for one in events] == [type(None), SegmentEvent, type(None), type(None), TranscriptEnd]
 

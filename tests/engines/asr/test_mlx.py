@@ -13,9 +13,9 @@ from typing import Any
 import numpy
 import pytest
 from support import tiny_whisper
-from support.contract import SpeechToTextContract
+from support.contract import SpeechToTextContract, told
 from support.mlx import needs_mlx
-from support.transcripts import CancelAfter, transcribe
+from support.transcripts import CancelAfter, rested, transcribe
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.engines.asr.mlx import MlxSpeechToText
@@ -100,6 +100,13 @@ def test_times_go_on_from_window_to_window(engine: MlxSpeechToText) -> None:
 
 
 @needs_mlx
+def test_an_answer_that_rests_has_the_text_of_one_that_does_not(engine: MlxSpeechToText) -> None:
+    """The text before prompts the next window, and the language is detected once."""
+    sound = noise(95)
+    assert rested(engine, sound, prompt="Hi.") == (transcribe(engine, sound, prompt="Hi."), 1)
+
+
+@needs_mlx
 def test_transcriptions_that_take_turns_hear_the_same_as_alone(engine: MlxSpeechToText) -> None:
     """Another client begins beside a long recording: a window each."""
     sounds = [noise(62), noise(3)]
@@ -108,7 +115,7 @@ def test_transcriptions_that_take_turns_hear_the_same_as_alone(engine: MlxSpeech
     together: list[list[Any]] = [[], []]
     for turn in itertools.zip_longest(*(engine.transcribe(one, threading.Event()) for one in wanted)):
         for heard, event in zip(together, turn, strict=True):
-            heard += [] if event is None else [event]
+            heard += told([event])
     assert together == alone
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterable
 
 import pytest
@@ -108,4 +109,16 @@ def test_how_the_audio_comes_makes_no_difference(chances: list[float], size: int
         needed = segmenter.needed
         assert min(at + size, len(chances)) - needed <= RULES.longest + RULES.silence
     found += bounds(segmenter.end())
+    assert found == spans(chances)
+
+
+@given(chances, st.data())
+def test_another_one_goes_on_with_what_was_found(chances: list[float], data: st.DataObject) -> None:
+    middle = data.draw(st.integers(0, len(chances)))
+    first = Segmenter(RULES)
+    found = bounds(first.feed(chances[:middle]))
+    known = json.dumps(first.state())
+    list(first.feed(chances[middle:]))
+    second = Segmenter(RULES, json.loads(known))
+    found += bounds(second.feed(chances[middle:])) + bounds(second.end())
     assert found == spans(chances)

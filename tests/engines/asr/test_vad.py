@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from support.speech import SENTENCES, spoken
 
 from edgeserve.engines.asr.segments import FRAME
-from edgeserve.engines.asr.stretches import Stretch
+from edgeserve.engines.asr.stretches import Place, Stretch
 from edgeserve.engines.asr.vad import TURN_FRAMES, Listener, Vad
 from edgeserve.engines.asr.whisper import transcribe
 from edgeserve.errors import EngineFailure, InvalidRequest
@@ -64,6 +65,19 @@ def test_stretches_hold_the_sentences_however_the_audio_comes(vad: Vad, talk: An
         assert (stretch.samples == talk[stretch.start : stretch.start + len(stretch.samples)]).all()
         assert len(stretch.voiced) == len(stretch.samples) // FRAME
         at += len(spoken(text))
+
+
+def test_stretches_come_again_from_the_place_of_each(vad: Vad, talk: Any) -> None:
+    """Also that of a stretch in whose block another one begins, and of the last one, behind which no sound follows."""
+    sound = numpy.concatenate([talk, spoken(SENTENCES[1]), talk[len(PAUSE) : -len(PAUSE)]])
+    found = found_in(vad.stretches(pieces(sound, 10 * RATE), transcribe.SPEECH))
+    assert len(found) == 4
+    for number, one in enumerate(found):
+        place = Place(one.start, json.loads(json.dumps(one.detector)))
+        again = found_in(vad.stretches(pieces(sound[one.start :], 3 * RATE), transcribe.SPEECH, place))
+        assert [(two.start, two.samples.tolist(), list(two.voiced)) for two in again] == [
+            (two.start, two.samples.tolist(), list(two.voiced)) for two in found[number:]
+        ]
 
 
 def test_silence_and_nothing_hold_no_speech(vad: Vad) -> None:

@@ -6,9 +6,10 @@ import numpy
 import pytest
 
 from edgeserve.engines.asr.segments import FRAME
-from edgeserve.engines.asr.stretches import Joined, Stretch, whole
+from edgeserve.engines.asr.stretches import Stretch, whole
 from edgeserve.engines.asr.whisper.cuts import LONGEST, Passage, passages
 from edgeserve.engines.asr.whisper.features import HOP
+from edgeserve.engines.asr.whisper.joined import Joined
 
 SECOND = 16_000
 

@@ -15,7 +15,7 @@ from support import tiny_whisper
 from edgeserve.engine import ModelSpec
 from edgeserve.engines.asr.onnx import OnnxSpeechToText
 from edgeserve.engines.asr.segments import FRAME
-from edgeserve.engines.asr.stretches import Stretch, whole
+from edgeserve.engines.asr.stretches import Place, Stretch, whole
 from edgeserve.engines.asr.whisper import passage as whisper_passage
 from edgeserve.engines.asr.whisper import transcribe as whisper
 from edgeserve.engines.asr.whisper.decode import Decoded, MayEnd
@@ -124,7 +124,7 @@ def test_windows_move_on_by_their_last_timestamp_and_carry_the_text(
 def quiet_at(*seconds: float) -> Any:
     """A split that hears speech in all of the audio but for a third of a second from each of these places on."""
 
-    def split(arrays: Iterable[Any]) -> Iterator[Stretch]:
+    def split(arrays: Iterable[Any], place: Place) -> Iterator[Stretch]:
         samples = numpy.concatenate(list(arrays))
         at = numpy.arange(-(-len(samples) // FRAME)) * FRAME / SECOND
         voiced = ~numpy.any([(at >= one) & (at < one + 0.33) for one in seconds], axis=0)
@@ -173,7 +173,7 @@ def test_a_long_silence_gives_others_their_turn(
 ) -> None:
     """Before the first words, between two windows, and behind the last words."""
 
-    def split(arrays: Iterable[Any]) -> Iterator[Stretch | None]:
+    def split(arrays: Iterable[Any], place: Place) -> Iterator[Stretch | None]:
         samples = numpy.concatenate(list(arrays))
         for start in (0, 30 * SECOND):
             yield from (None,) * 7
@@ -298,7 +298,7 @@ def test_a_segment_over_a_long_silence_is_parted_by_its_words(
     """Two seconds of the file from 10 s on, and two from 100 s on."""
     voiced = [False] * 12 + [True] * 40 + [False] * 12
 
-    def split(arrays: Iterable[Any]) -> Iterator[Stretch]:
+    def split(arrays: Iterable[Any], place: Place) -> Iterator[Stretch]:
         samples = numpy.concatenate(list(arrays))
         for second in (10, 100):
             start = second * SECOND // FRAME * FRAME
