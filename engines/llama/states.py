@@ -104,10 +104,10 @@ class StateFiles(StateIndex[StoredState]):
         except FileNotFoundError:  # another thread or process needed the room
             self.drop(state)
             return None
-        except headroom.NoRoom as error:
-            log.warning("%s is not read: %s", state.path, error)
+        except MemoryError as error:
+            log.warning("%s is not read: %s", state.path, str(error) or "memory is short")
             return None
-        except (OSError, ValueError, struct.error, MemoryError) as error:
+        except (OSError, ValueError, struct.error) as error:
             log.warning("%s cannot be read (%s); removed", state.path, error)
             self.drop(state)
             return None

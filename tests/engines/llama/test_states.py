@@ -295,6 +295,22 @@ def test_a_name_of_one_client_is_no_file_of_another(tmp_path: Path) -> None:
         kept.kept("name", "third/")
 
 
+def test_a_state_that_memory_has_no_room_for_stays_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was removed as if it were damaged."""
+    kept = files(tmp_path)
+    kept.write(state((1, 2, 3)))
+    found, _ = kept.longest([1, 2, 3])
+    assert found is not None
+
+    def short(size: int) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as now:
+        now.setattr(states.headroom, "check", short)
+        assert kept.read(found) is None
+    assert kept.read(found) == state((1, 2, 3)).data
+
+
 def test_a_name_that_another_server_writes_meanwhile_is_one_conversation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
