@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from edgeserve.activity import Activity
 from edgeserve.announcement import Announcement
 from edgeserve.errors import ConfigError
+from edgeserve.models.disk import FULL
 from edgeserve.models.served import ServedList
 from edgeserve.system.notify import Notifier
 
@@ -129,7 +130,7 @@ class Served(Attendant):
     def __init__(self, root: Path, folders: Callable[[], Iterable[str]]) -> None:
         self._list = ServedList(root)
         self._folders = folders
-        self._fails = False
+        self._ended = self._told = False
 
     async def begin(self) -> None:
         self._keep()
@@ -138,13 +139,16 @@ class Served(Attendant):
         self._keep()
 
     def _keep(self) -> None:
-        if self._fails:
+        if self._ended:
             return
         try:
             self._list.keep(self._folders())
-        except OSError as error:  # a store that this process may only read
-            self._fails = True
-            log.info("other processes are not told which models are in use: %s", error)
+            self._told = False
+        except OSError as error:
+            self._ended = error.errno not in FULL  # a store that this process may only read; a full one has room later
+            if not self._told:
+                log.info("other processes are not told which models are in use: %s", error)
+            self._told = True
 
     def drained(self) -> None:
         self._list.end()

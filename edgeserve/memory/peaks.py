@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -85,6 +86,8 @@ class Peaks:
             os.replace(beside, self._path)
             self._told = ""
         except OSError as error:
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)  # no later process has this name, so nobody would remove it
             if str(error) != self._told:  # each way up of an engine tries again
                 log.warning("learned peaks could not be written to %s: %s; they are learned anew", beside, error)
             self._told = str(error)

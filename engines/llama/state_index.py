@@ -98,11 +98,17 @@ def shared(one: Sequence[int], other: Sequence[int]) -> int:
     return len(list(itertools.takewhile(bool, map(operator.eq, one, other))))
 
 
-def next_victim(ones: Iterable[T], size: Callable[[T], int], more: Mapping[str, int] | None = None) -> T | None:
+def next_victim(
+    ones: Iterable[T],
+    size: Callable[[T], int],
+    more: Mapping[str, int] | None = None,
+    fixed: Mapping[str, int] | None = None,
+) -> T | None:
     """The first of ``ones`` of the client that takes the most, and of its salt that takes the most.
 
     ``ones`` begin with the least recently used. ``more``: size that a salt takes besides. None when that salt has none
-    of ``ones``.
+    of ``ones``. ``fixed``: size that a client takes besides and cannot give up. It counts for clients in ``ones`` or
+    ``more`` alone: a client that has nothing to give up keeps nobody else from making room.
     """
     listed = list(ones)
     taken = Counter(more or {})
@@ -113,6 +119,8 @@ def next_victim(ones: Iterable[T], size: Callable[[T], int], more: Mapping[str, 
         client = client_of(salt)
         clients[client] += held
         largest[client] = max(largest[client], held)
+    for client in clients:
+        clients[client] += (fixed or {}).get(client, 0)
     most = max(clients.values(), default=0)
     greedy = {client for client, held in clients.items() if held == most}
     found = (one for one in listed if (client := client_of(one.salt)) in greedy and taken[one.salt] == largest[client])
@@ -133,14 +141,16 @@ def scope_of(salt: str) -> str:
     return scope if slash else client
 
 
-def choose_victims(ones: Iterable[Z], over: int, more: Mapping[str, int] | None = None) -> list[Z] | None:
+def choose_victims(
+    ones: Iterable[Z], over: int, more: Mapping[str, int] | None = None, fixed: Mapping[str, int] | None = None
+) -> list[Z] | None:
     """Victims among ``ones``, so that ``over`` bytes go, as ``next_victim`` chooses them one by one.
 
     None when ``next_victim`` finds none among those left.
     """
     kept, gone = list(ones), []
     while over > 0:
-        one = next_victim(kept, state_bytes, more)
+        one = next_victim(kept, state_bytes, more, fixed)
         if one is None:
             return None
         kept.remove(one)

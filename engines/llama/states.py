@@ -104,10 +104,10 @@ class StateFiles(StateIndex[StoredState]):
         except FileNotFoundError:  # another thread or process needed the room
             self.drop(state)
             return None
-        except headroom.NoRoom as error:
-            log.warning("%s is not read: %s", state.path, error)
+        except MemoryError as error:
+            log.warning("%s is not read: %s", state.path, str(error) or "memory is short")
             return None
-        except (OSError, ValueError, struct.error, MemoryError) as error:
+        except (OSError, ValueError, struct.error) as error:
             log.warning("%s cannot be read (%s); removed", state.path, error)
             self.drop(state)
             return None
@@ -184,8 +184,8 @@ class StateFiles(StateIndex[StoredState]):
         try:
             if not self._folder.trusted and path.exists():
                 raise ValueError(f"others may write to {self._folder.path}")
-            tokens, size, hashed = self._head(path)
-            with path.open("rb") as file:
+            with path.open("rb") as file:  # once: another server may put another file of this name there meanwhile
+                tokens, size, hashed = self._head(file)
                 data = _data(file, size)
                 _stamp(file)
             if hashed != self._hashed(salt).hex():
@@ -245,22 +245,22 @@ class StateFiles(StateIndex[StoredState]):
             if one.path.suffix != SUFFIX or one.path.parent != self._folder.path:
                 continue
             try:
-                yield StoredState(one.path, *self._head(one.path))
+                with one.path.open("rb") as file:
+                    yield StoredState(one.path, *self._head(file))
             except (Foreign, FileNotFoundError) as error:
                 log.debug("%s is of no use here: %s", one.path, error)
             except (OSError, ValueError, struct.error) as error:
                 log.info("%s is of no use (%s); removed", one.path, error)
                 remove(one.path)
 
-    def _head(self, path: Path) -> tuple[Sequence[int], int, str]:
+    def _head(self, file: BinaryIO) -> tuple[Sequence[int], int, str]:
         """Tokens, size and salt of a file. Raises OSError, ValueError or struct.error."""
-        with path.open("rb") as file:
-            magic, key, salt, tokens_sum, count, _, data = HEAD.unpack(file.read(HEAD.size))
-            if magic == MAGIC and key != self._key:
-                raise Foreign("made by another model, release or setting")
-            tokens = array.array("i")
-            tokens.frombytes(file.read(min(count, MOST_TOKENS) * tokens.itemsize))
-            size = os.fstat(file.fileno()).st_size
+        magic, key, salt, tokens_sum, count, _, data = HEAD.unpack(file.read(HEAD.size))
+        if magic == MAGIC and key != self._key:
+            raise Foreign("made by another model, release or setting")
+        tokens = array.array("i")
+        tokens.frombytes(file.read(min(count, MOST_TOKENS) * tokens.itemsize))
+        size = os.fstat(file.fileno()).st_size
         whole = magic == MAGIC and size == HEAD.size + tokens.itemsize * count + data
         if not whole or _checksum(salt, tokens.tobytes()) != tokens_sum:
             raise ValueError("incomplete or damaged")
@@ -269,8 +269,8 @@ class StateFiles(StateIndex[StoredState]):
 
 def _data(file: BinaryIO, size: int) -> bytearray:
     """The state in an open file of ``size`` bytes. Raises OSError, ValueError, struct.error and MemoryError."""
-    head = HEAD.unpack(file.read(HEAD.size))
-    count, checksum, length = head[4:]
+    file.seek(0)
+    count, checksum, length = HEAD.unpack(file.read(HEAD.size))[4:]
     if HEAD.size + 4 * count + length != size or os.fstat(file.fileno()).st_size != size:
         raise ValueError("its size is wrong")
     headroom.check(length)

@@ -197,10 +197,10 @@ class StatesFolder:
             files = [one for one in files if one.path not in instead or not remove(one.path)]
             taken = sum(one.size for one in files)
         movable = [one for one in files if one.path.suffix == SUFFIX]
-        fixed = Counter({owner: size} if size else {})
+        fixed = Counter[str]()
         for one in files:
-            fixed[one.salt] += one.size if one.path.suffix != SUFFIX else 0
-        gone = choose_victims(movable, taken + size - limit, fixed)
+            fixed[client_of(one.salt)] += one.size if one.path.suffix != SUFFIX else 0
+        gone = choose_victims(movable, taken + size - limit, {owner: size} if size else None, fixed)
         if gone is None and not size:  # files that nothing evicts take more than a bound that was lowered
             gone = movable
         return gone is not None and sum(not remove(one.path) for one in gone) == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 import socket
 import threading
 from pathlib import Path
@@ -239,3 +241,22 @@ def test_a_store_without_writing_is_told_once(tmp_path: Path, caplog: pytest.Log
         one.look(work)  # type: ignore[arg-type]
         one.drained()
     assert caplog.text.count("not told which models are in use") == 1
+
+
+def test_a_full_disk_is_told_once_and_the_list_is_written_when_it_has_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One full moment ended the list of a server for good: others could remove its models."""
+    one, work = Served(tmp_path, lambda: ["hibari"]), Work()
+
+    def full(descriptor: int, data: bytes, offset: int) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as now, caplog.at_level("INFO"):
+        now.setattr(os, "pwrite", full)
+        asyncio.run(one.begin())
+        one.look(work)  # type: ignore[arg-type]
+    assert caplog.text.count("not told which models are in use") == 1
+    one.look(work)  # type: ignore[arg-type]
+    assert (tmp_path / own_name()).read_text() == "hibari\n"
+    one.drained()

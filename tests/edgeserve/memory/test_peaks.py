@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 from pathlib import Path
@@ -100,6 +101,18 @@ def test_a_damaged_file_is_put_aside_with_a_warning(path: Path, text: str, caplo
     assert path.with_name("memory.json.damaged").read_text(encoding="latin-1") == text
     one.learn(SPEC, Footprint(private=1))
     assert json.loads(path.read_text())["version"] == 1
+
+
+def test_a_file_that_cannot_be_written_whole_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process left another file of its own on a full disk."""
+
+    def full(path: Path, text: str, encoding: str) -> int:
+        path.write_bytes(text[:10].encode(encoding))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    Peaks(tmp_path / "memory.json").learn(SPEC, Footprint(private=1))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_full_disk_logs_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

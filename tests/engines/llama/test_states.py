@@ -16,6 +16,7 @@ from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.examples import examples
 
+from edgeserve.engines.llama import states
 from edgeserve.engines.llama.cache import PrefixCache, SavedState
 from edgeserve.engines.llama.fingerprint import PIECE, PIECES
 from edgeserve.engines.llama.options import LlamaOptions
@@ -292,6 +293,41 @@ def test_a_name_of_one_client_is_no_file_of_another(tmp_path: Path) -> None:
         assert kept.kept("name", salt)[0].data == data
     with pytest.raises(NotFound):
         kept.kept("name", "third/")
+
+
+def test_a_state_that_memory_has_no_room_for_stays_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was removed as if it were damaged."""
+    kept = files(tmp_path)
+    kept.write(state((1, 2, 3)))
+    found, _ = kept.longest([1, 2, 3])
+    assert found is not None
+
+    def short(size: int) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as now:
+        now.setattr(states.headroom, "check", short)
+        assert kept.read(found) is None
+    assert kept.read(found) == state((1, 2, 3)).data
+
+
+def test_a_name_that_another_server_writes_meanwhile_is_one_conversation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tokens came from the file before, and their cells from the one that took its place."""
+    mine, other = files(tmp_path), files(tmp_path)
+    mine.keep("name", SavedState((1, 2, 3), bytearray(b"one")))
+    checksum = states._checksum
+
+    def meanwhile(salt: bytes, tokens: bytes) -> int:
+        monkeypatch.setattr(states, "_checksum", checksum)
+        other.keep("name", SavedState((4, 5, 6), bytearray(b"two")))
+        return checksum(salt, tokens)
+
+    monkeypatch.setattr(states, "_checksum", meanwhile)
+    found = mine.kept("name", "")[0]
+    assert (found.tokens, found.data) == ((1, 2, 3), b"one")
+    assert mine.kept("name", "")[0].data == b"two"
 
 
 @pytest.mark.slow

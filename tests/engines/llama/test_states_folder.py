@@ -205,6 +205,20 @@ def test_named_states_of_one_client_push_out_nobody_elses(tmp_path: Path) -> Non
     assert not keep(folder, "large", 301, floods)
 
 
+def test_named_states_of_one_client_end_nobody_elses_saving(tmp_path: Path) -> None:
+    """The client with the most had only states that nothing evicts, so nobody else's state found room any more."""
+    folder, names_most, mine, other = shared(tmp_path, "one", 1000), owner_of("names"), owner_of("mine"), owner_of("o")
+    assert keep(folder, "named", 400, names_most)
+    assert put(folder, "small", 20, owner=names_most)
+    for number in range(3):
+        assert put(folder, f"a{number}", 110, owner=other, age=100 - number)
+        assert put(folder, f"b{number}", 80, owner=mine, age=100 - number)
+    assert put(folder, "new", 60, owner=mine)
+    others = {f"{other}-a{number}.state" for number in (1, 2)}
+    own = {f"{mine}-{name}.state" for name in ("b0", "b1", "b2", "new")}
+    assert names(folder.path) == {f"{names_most}-named.slot", *others, *own}
+
+
 def test_a_named_state_takes_the_room_of_its_owners_others_where_no_other_is_free(tmp_path: Path) -> None:
     folder, mine, other = shared(tmp_path, "one", 1000), owner_of("mine"), owner_of("other")
     assert put(folder, "a", 300, owner=other)
