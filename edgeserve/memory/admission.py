@@ -232,7 +232,7 @@ class Admission:
     def in_the_way(self, name: str) -> bool:
         """Whether an engine is to make way for requests that wait for memory, its hot time over. Reads nothing.
 
-        A request that an answer of another engine holds up needs no way yet.
+        A request that an answer of another engine holds up needs none yet.
         """
         if not self._accounts.tickets:  # as nearly always
             return False
@@ -241,7 +241,7 @@ class Admission:
             if entry is None or self._accounts.clock() < entry.hot_until:
                 return False
             residents = self._accounts.occupancies()
-            return any(name in one.way and not held_up(one.way, residents) for one in self._accounts.tickets)
+            return any(name in one.way and not held_up(one.way - {name}, residents) for one in self._accounts.tickets)
 
     def settle(self, reservation: Reservation, measured: int | None) -> None:
         """The engine is hot: book and learn its memory. Idle engines make room when it took more than expected."""

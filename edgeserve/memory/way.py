@@ -58,8 +58,8 @@ def turn(
 ) -> Turn:
     """Decide on ``claim`` between the claims ``ahead`` and ``behind``. ``residents``: all engines, its own included.
 
-    Claims ahead that are held up count for nothing while the engine of this one is at rest soon whenever they may go
-    on, and nothing holds this one up, too.
+    An engine whose answers rest goes on beside claims ahead that are held up: these cannot take its memory now. Where
+    its own claim would be held up too, it keeps its place.
     """
     moving = [one for one in ahead if not held_up(one.way, residents)]
     if len(moving) < len(ahead) and _own(claim, residents).rests:
@@ -191,7 +191,7 @@ def _idle(residents: Sequence[Occupancy], need: Need) -> list[Occupancy]:
 def _stepping(found: Decision, residents: Sequence[Occupancy], rules: Rules) -> Turn:
     """The part of a way that can be taken now. Its savings come when nothing else is missing.
 
-    Engines whose answers rest go on while another engine holds the request up.
+    Engines whose answers rest stay while another engine holds the request up.
     """
     ways = {step.id: step for step in found.steps}
     there = [one for one in residents if one.id in ways and one.rung > ways[one.id].to]

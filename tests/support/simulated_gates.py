@@ -58,7 +58,7 @@ class SimulatedGate(FakeResident):
     ) -> None:
         super().__init__("llm", 0, size, 1, pinned=pinned)
         self.spec = ModelSpec("tts" if rests else "llm", f"fake-{name}", "e:E", id=name)
-        self.up, self.down, self.slots = up, down, slots
+        self.up, self.down, self.slots, self.rests = up, down, slots, rests
         self.queue: deque[Asked] = deque()
         self.running: list[tuple[float, Reservation, Asked]] = []
         self.asking = self.held = False
