@@ -46,6 +46,7 @@ class JobInfo:
         mapped        the engine is opened at startup and never closed for being idle
         answers       the engine writes answers of tokens
         pictures      the engine reads pictures, with a projector
+        rests         its answers end for now within seconds when another model waits for the memory
         other_engines import strings of further engines that a stored model may name
         other_packages  packages of their runtimes, by import string, where they differ
         former        import strings that version 0.1 stored, with their names of today
@@ -73,6 +74,7 @@ class JobInfo:
     mapped: bool = False
     answers: bool = False
     pictures: bool = False
+    rests: bool = False
     other_engines: tuple[str, ...] = ()
     other_packages: Mapping[str, str] = field(default_factory=dict)
     former: Mapping[str, str] = field(default_factory=dict)
@@ -170,6 +172,7 @@ _TTS = JobInfo(
     package="onnxruntime",
     variable="TTS_MODEL",
     example="hibari",
+    rests=True,
     starter=True,
     former={"engines.tts_onnx:OnnxTextToSpeech": "edgeserve.engines.tts.onnx:OnnxTextToSpeech"},
     switch_bytes=10 * GB,
@@ -186,6 +189,7 @@ _EMBEDDING = JobInfo(
     package="llama-cpp-python",
     variable="EMBEDDING_MODEL",
     example="nomic-embed-text-v1.5",
+    rests=True,
     other_engines=(ENCODERS["embedding"],),
     other_packages={ENCODERS["embedding"]: ONNX_RUNTIME},
     former={"engines.llama_embedding:LlamaEmbedding": "edgeserve.engines.llama.embedding:LlamaEmbedding"},
@@ -206,6 +210,7 @@ _RERANK = JobInfo(
     package="llama-cpp-python",
     variable="RERANK_MODEL",
     example="ms-marco-minilm-l6-v2",
+    rests=True,
     other_engines=(ENCODERS["rerank"],),
     other_packages={ENCODERS["rerank"]: ONNX_RUNTIME},
     also_runs=("llm",),

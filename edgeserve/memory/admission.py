@@ -21,7 +21,7 @@ from edgeserve.memory.reservations import Reservation, Reservations
 from edgeserve.memory.switch import Attempt, Switch
 from edgeserve.memory.terms import Terms
 from edgeserve.memory.traffic import own
-from edgeserve.memory.way import Turn
+from edgeserve.memory.way import Turn, held_up
 from edgeserve.system.probe import Probe
 from edgeserve.system.readings import Readings
 from edgeserve.units import MB
@@ -230,13 +230,18 @@ class Admission:
                 self._mover.shed(dataclasses.replace(saving, private=size))
 
     def in_the_way(self, name: str) -> bool:
-        """Whether an engine is to make way for requests that wait for memory, its hot time over. Reads nothing."""
+        """Whether an engine is to make way for requests that wait for memory, its hot time over. Reads nothing.
+
+        A request that an answer of another engine holds up needs none yet.
+        """
         if not self._accounts.tickets:  # as nearly always
             return False
         with self._accounts.changed:
             entry = self._accounts.find(name)
-            over = entry is not None and self._accounts.clock() >= entry.hot_until
-            return over and any(name in one.way for one in self._accounts.tickets)
+            if entry is None or self._accounts.clock() < entry.hot_until:
+                return False
+            residents = self._accounts.occupancies()
+            return any(name in one.way and not held_up(one.way - {name}, residents) for one in self._accounts.tickets)
 
     def settle(self, reservation: Reservation, measured: int | None) -> None:
         """The engine is hot: book and learn its memory. Idle engines make room when it took more than expected."""

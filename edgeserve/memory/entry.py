@@ -11,6 +11,7 @@ from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, Rung
 from edgeserve.errors import EdgeserveError
 from edgeserve.figures.moves import CLOSED, MAPPED, Move
+from edgeserve.jobs import INFO
 from edgeserve.memory.amount import NOTHING, Amount, per_request, without_requests
 from edgeserve.memory.estimate import heuristic
 from edgeserve.memory.occupancy import OPTIONAL, SAVING_ORDER, Need, Occupancy, Saving
@@ -237,6 +238,7 @@ class Entry:
             savings=tuple(self.savings(spent)),
             hot_until=self.hot_until,
             waits=waits,
+            rests=INFO[one.spec.job].rests,
             copied=one.savings().get("copy", 0),
         )
 

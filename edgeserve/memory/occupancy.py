@@ -41,6 +41,7 @@ class Occupancy:
     - ``hot_until``: end of the time for which the engine stays hot while it has work, on the accounts' clock.
     - ``copied``: bytes of a private copy of the weights that the hot engine holds for speed alone.
     - ``waits``: a request of the engine waits for memory. The thread of that request alone moves the engine.
+    - ``rests``: its answers rest soon when another engine waits for its memory.
     - ``weights``: engines with the same value map one file, which is in memory once.
     """
 
@@ -57,6 +58,7 @@ class Occupancy:
     savings: tuple[Saving, ...] = ()
     hot_until: float = -math.inf
     waits: bool = False
+    rests: bool = False
     copied: int = 0
 
     def at(self, rung: Rung) -> Amount:

@@ -7,7 +7,7 @@ them need not wait for them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from edgeserve.dataclass import dataclass
 from edgeserve.engine import Rung
@@ -58,6 +58,33 @@ def turn(
 ) -> Turn:
     """Decide on ``claim`` between the claims ``ahead`` and ``behind``. ``residents``: all engines, its own included.
 
+    An engine whose answers rest goes on beside claims ahead that are held up: these cannot take its memory now. Where
+    its own claim would be held up too, it keeps its place.
+    """
+    moving = [one for one in ahead if not held_up(one.way, residents)]
+    if len(moving) < len(ahead) and _own(claim, residents).rests:
+        early = _among(claim, moving, residents, rules, behind)
+        if early.decision.verdict in (Verdict.ADMIT, Verdict.YIELD):
+            return early
+        if early.way and not held_up({step.id for step in early.way}, residents):
+            return early
+    return _among(claim, ahead, residents, rules, behind)
+
+
+def held_up(way: Collection[str], residents: Iterable[Occupancy]) -> bool:
+    """Whether an answer that does not rest is under way in one of these engines. It may last for minutes."""
+    return any(one.id in way and one.busy and not one.rests for one in residents)
+
+
+def _own(claim: Claim, residents: Iterable[Occupancy]) -> Occupancy:
+    return next(one for one in residents if one.id == claim.need.id)
+
+
+def _among(
+    claim: Claim, ahead: Sequence[Claim], residents: Sequence[Occupancy], rules: Rules, behind: Sequence[Claim]
+) -> Turn:
+    """Decide on ``claim`` between these claims.
+
     A request that takes no memory of its own always fits: an upload may overdraw the budget beside a hot engine.
 
     0. Nobody waits ahead, and it fits: admit.
@@ -74,7 +101,7 @@ def turn(
     if not ahead and fits:
         return Turn(Decision(Verdict.ADMIT, now.free))
     assumed, leaving = after(ahead, residents, rules)
-    own = next(one for one in residents if one.id == need.id)
+    own = _own(claim, residents)
     # 1.
     if leaving.get(need.id, own.rung) < own.rung:
         stays = Decision(Verdict.ADMIT if fits else Verdict.WAIT, now.free)
@@ -162,7 +189,10 @@ def _idle(residents: Sequence[Occupancy], need: Need) -> list[Occupancy]:
 
 
 def _stepping(found: Decision, residents: Sequence[Occupancy], rules: Rules) -> Turn:
-    """The part of a way that can be taken now. Its savings come when nothing else is missing."""
+    """The part of a way that can be taken now. Its savings come when nothing else is missing.
+
+    Engines whose answers rest stay while another engine holds the request up.
+    """
     ways = {step.id: step for step in found.steps}
     there = [one for one in residents if one.id in ways and one.rung > ways[one.id].to]
     free = [ways[one.id] for one in there if one.may_leave(rules.now)]
@@ -170,8 +200,9 @@ def _stepping(found: Decision, residents: Sequence[Occupancy], rules: Rules) -> 
     if len(free) == len(there):
         decision = found if there or found.savings else dataclasses.replace(found, verdict=Verdict.WAIT, steps=())
     else:
-        verdict = Verdict.STEP if free else Verdict.WAIT
-        decision = dataclasses.replace(found, verdict=verdict, savings=(), steps=tuple(free))
+        goes_on = {one.id for one in there if one.rests} if held_up(ways, residents) else set()
+        steps = tuple(step for step in free if step.id not in goes_on)
+        decision = dataclasses.replace(found, verdict=Verdict.STEP if steps else Verdict.WAIT, savings=(), steps=steps)
     return Turn(decision, found.steps, until)
 
 

@@ -53,10 +53,12 @@ class Span:
 class SimulatedGate(FakeResident):
     """An engine of ``size`` MB whose steps take ``up`` and ``down`` seconds, with ``slots`` answers at a time."""
 
-    def __init__(self, name: str, size: int, *, up: float, down: float, slots: int, pinned: bool = False) -> None:
+    def __init__(
+        self, name: str, size: int, *, up: float, down: float, slots: int, pinned: bool = False, rests: bool = False
+    ) -> None:
         super().__init__("llm", 0, size, 1, pinned=pinned)
-        self.spec = ModelSpec("llm", f"fake-{name}", "e:E", id=name)
-        self.up, self.down, self.slots = up, down, slots
+        self.spec = ModelSpec("tts" if rests else "llm", f"fake-{name}", "e:E", id=name)
+        self.up, self.down, self.slots, self.rests = up, down, slots, rests
         self.queue: deque[Asked] = deque()
         self.running: list[tuple[float, Reservation, Asked]] = []
         self.asking = self.held = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 
@@ -251,3 +252,16 @@ def test_a_reservation_ends_with_its_context() -> None:
     with world.governor.reserve(world.residents["llm"]):
         assert world.booked() == 125 * MB
     assert world.booked() == 0
+
+
+def test_an_answer_rests_for_no_request_that_another_engines_answer_holds_up() -> None:
+    world = World(1000, FakeResident("llm", 300, 20), FakeResident("tts", 0, 300), FakeResident("asr", 0, 800))
+    chat, _ = world.begin("llm"), world.begin("tts")
+    accounts, resting = world.governor.accounts, world.governor.in_the_way
+    accounts.tickets.take("asr", world.clock.now, -math.inf).way = frozenset({"llm", "tts"})
+    world.later(60)
+    speech = world.residents["tts"].spec
+    assert not resting(speech)
+    assert resting(world.residents["llm"].spec), "a list of texts of the chat model itself"
+    world.governor.release(chat)
+    assert resting(speech)

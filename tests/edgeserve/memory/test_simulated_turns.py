@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import given
@@ -32,6 +32,7 @@ def gates_of(draw: st.DrawFn) -> list[SimulatedGate]:
             up=draw(st.sampled_from([0.0, 0.1, 1.0, 4.0])),
             down=draw(st.sampled_from([0.0, 0.05, 0.5])),
             slots=draw(st.sampled_from([1, 3])),
+            rests=draw(st.booleans()),
         )
         for name in names
     ]
@@ -82,6 +83,16 @@ def turn_of(gate: SimulatedGate) -> float:
     return cost + max(POLICY.min_hot_seconds, cost * (1 / SWITCHING_SHARE - 1)) + LONGEST
 
 
+def turns_before(model: str, gates: Iterable[SimulatedGate]) -> float:
+    """Longest turns of all other models before one turn of ``model``.
+
+    A model whose answers rest may have one more beside the turn of each model whose answers do not.
+    """
+    others = [one for one in gates if one.id not in ("giant", model)]
+    more = sum(turn_of(one) for one in others if one.rests) * sum(not one.rests for one in others)
+    return sum(map(turn_of, others)) + more
+
+
 @pytest.mark.slow
 @given(worlds())
 @examples(60)
@@ -105,7 +116,7 @@ def test_every_request_that_can_fit_is_served_within_the_work_ahead_of_it(world:
         assert one.began is not None, "it was never served"
         waited = one.began - one.arrived
         assert waited - busy(world.spans, one.arrived, one.began) < 0.02
-        others = sum(turn_of(gate) for gate in world.gates.values() if gate.id not in ("giant", one.model))
+        others = turns_before(one.model, world.gates.values())
         ahead = sum(other.arrived <= one.arrived and unserved(other, one.arrived) for other in queues[one.model])
         assert waited <= ahead * (others + turn_of(world.gates[one.model])) + 0.02
     assert not world.governor.accounts.tickets
@@ -130,13 +141,13 @@ def test_long_answers_that_rest_keep_nobody_out_and_end_whole(
     world.play()
     assert all(one.error is None and one.left == 0.0 for one in speeches)
     assert all(one.error is None and one.began is not None for one in others)
-    turns = sum(turn_of(gate) for gate in world.gates.values() if gate.id != "giant")
     for one in others:
         queue = [other for other in [*others, *speeches] if other.model == one.model]
         if any(other.part < float("inf") for other in queue):
             continue  # in the queue of its own model it waits for the answer before it
         ahead = sum(other.arrived <= one.arrived and unserved(other, one.arrived) for other in world.requests)
         assert one.began is not None
+        turns = turns_before(one.model, world.gates.values()) + turn_of(world.gates[one.model])
         assert one.began - one.arrived <= ahead * turns + 0.02
     assert world.governor.accounts.no_reservations()
 
@@ -150,6 +161,26 @@ def test_a_chat_every_four_seconds_does_not_keep_speech_out() -> None:
     world.play()
     assert all(one.error is None for one in world.requests)
     assert asked.began == pytest.approx(1010.0 + chat.down + speech.up, abs=0.02), "no chat runs: it waits for nothing"
+
+
+def test_a_voice_goes_on_beside_a_long_chat_that_holds_a_transcription_up() -> None:
+    """The transcription needs the memory of both. Beyond the chat it waits for a part of the long speech at most."""
+    chat = SimulatedGate("chat", 400, up=0.5, down=0.1, slots=4)
+    voice = SimulatedGate("voice", 200, up=0.3, down=0.05, slots=2, rests=True)
+    transcription = SimulatedGate("asr", 700, up=0.3, down=0.1, slots=1)
+    long, asked = Asked("chat", 1000.0, 42.0), Asked("asr", 1005.0, 1.0)
+    short = [Asked("voice", 1003.0 + number, 0.02) for number in range(60)]
+    speech = Asked("voice", 1010.0, 60.0, part=1.0)
+    world = SimulatedWorld(TOTAL, [chat, voice, transcription], [long, asked, *short, speech], random.Random(1))
+    world.play()
+    assert all(one.error is None and one.left == 0.0 for one in world.requests)
+    waits = {one: one.began - one.arrived for one in world.requests if one.began is not None}
+    ended = long.arrived + waits[long] + long.seconds
+    assert ended < asked.arrived + waits[asked] < ended + speech.part + chat.down + voice.down + 0.02
+    switch = speech.part + chat.down + voice.down + transcription.up
+    assert max(waits[one] for one in short) < switch + asked.seconds + transcription.down + voice.up + 0.02
+    left = [one.end for one in world.spans if (one.kind, one.model) == ("down", "voice")]
+    assert min(left) > ended, "it stays hot meanwhile"
 
 
 @pytest.mark.slow

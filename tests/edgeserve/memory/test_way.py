@@ -163,3 +163,44 @@ def test_those_ahead_are_served_in_thought() -> None:
         ("c", Rung.HOT, 400),
         ("d", Rung.COLD, 0),
     ]
+
+
+def test_an_engine_whose_answers_rest_goes_on_while_an_answer_that_does_not_holds_the_request_ahead_up() -> None:
+    ahead = (claim("b", 900, "chat", "voice"),)
+    chat, voice, waiting = busy("chat", 400), hot("voice", 200, leases=1, rests=True), cold("b", waits=True)
+    assert ask(claim("voice", 10), chat, voice, waiting, ahead=ahead).decision.verdict is Verdict.ADMIT
+    left = cold("voice", rests=True)
+    assert ask(claim("voice", 200), chat, left, waiting, ahead=ahead).decision.verdict is Verdict.ADMIT, "it goes up"
+    done = dataclasses.replace(chat, busy=False)
+    assert ask(claim("voice", 10), done, voice, waiting, ahead=ahead).decision.verdict is Verdict.YIELD
+    beside = busy("chat", 400, rests=True)
+    assert ask(claim("voice", 10), beside, voice, waiting, ahead=ahead).decision.verdict is Verdict.YIELD
+    other = dataclasses.replace(voice, rests=False)
+    assert ask(claim("voice", 10), chat, other, waiting, ahead=ahead).decision.verdict is Verdict.YIELD
+
+
+def test_an_engine_that_the_same_answer_holds_up_keeps_its_place() -> None:
+    ahead = (claim("b", 700, "chat"),)
+    found = ask(claim("voice", 300), busy("chat", 800), cold("voice", rests=True), cold("b", waits=True), ahead=ahead)
+    assert (found.decision.verdict, found.way) == (Verdict.WAIT, ()), "its turn is behind that of the request ahead"
+
+
+def test_engines_whose_answers_rest_take_turns_while_the_request_ahead_is_held_up() -> None:
+    ahead = (claim("b", 900, "chat", "voice"),)
+    chat, voice = busy("chat", 400), hot("voice", 400, idle=90, rests=True, leases=1)
+    vectors = cold("vectors", rests=True, waits=True)
+    found = ask(claim("vectors", 300), chat, voice, cold("b", waits=True), vectors, ahead=ahead)
+    assert found.way == (Step("voice", Rung.WARM),)
+    both = (*ahead, claim("vectors", 300, "voice"))
+    voiced = ask(claim("voice", 10), chat, voice, cold("b", waits=True), vectors, ahead=both)
+    assert voiced.decision.verdict is Verdict.YIELD
+
+
+def test_an_idle_engine_whose_answers_rest_stays_until_nothing_holds_the_request_up() -> None:
+    asked, chat = claim("b", 950), busy("chat", 400)
+    voice, other = hot("voice", 100, rests=True), hot("other", 100)
+    found = ask(asked, chat, voice, other, cold("b"))
+    assert found.decision.steps == (Step("other", Rung.WARM),)
+    assert {step.id for step in found.way} == {"chat", "voice", "other"}
+    done = dataclasses.replace(chat, leases=0, busy=False)
+    assert len(ask(asked, done, voice, other, cold("b")).decision.steps) == 3
