@@ -151,6 +151,7 @@ _ASR = JobInfo(
     variable="ASR_MODEL",
     example="whisper-tiny.en",
     files=(frozenset({"encoder", "decoder"}), frozenset({"weights", "config"})),
+    rests=True,
     starter=True,
     other_engines=(MLX_WHISPER,),
     former={
