@@ -178,6 +178,29 @@ def test_a_question_about_a_picture_waits_for_few_pieces_of_a_long_prompt(sizes:
     assert 0 < long.cells < 3000, "both are read in each step"
 
 
+@each("size", [40, 100, 250])
+def test_a_text_of_a_client_with_an_answer_about_a_picture_has_its_turn_among_texts_of_others(size: int) -> None:
+    """Their short texts went before it without end, as long as the answer lasted."""
+    batch, context = batch_of(size=400, slots=6, limit=0)
+    context.embed = lambda tokens, position, sequence: ones((len(tokens), 2), "float32")  # type: ignore[attr-defined]
+    picture = batch.take_empty(salt="a/1")
+    for _ in looks(batch, picture, (-100,)):
+        batch.step()
+    texts = [prompt(number, 120) for number in range(200)]
+    others = [embed(batch, texts, threading.Event(), salt=f"{key}/1") for key in "bcd"]
+    for one in others:
+        next(one)
+    batch.step()
+    own = embed(batch, [prompt(9, size)], threading.Event(), salt="a/1")
+    for _ in range(30):
+        for one in others:
+            next(one)
+        if next(own) is not None:
+            return
+        batch.step()
+    pytest.fail("no room in 30 steps")
+
+
 def test_texts_wait_for_no_further_ones_of_a_client_that_has_one_in_the_context() -> None:
     """Two words of another client waited 68 s behind four texts of the whole context."""
     batch, context = batch_of(size=1000, slots=8, limit=0)
