@@ -137,6 +137,8 @@ class BatchLoop:
         self.runs = runs
         self.failed = False
         self._engine = engine
+        self._ended = False
+        """Answers ended in the latest turn, which took no step."""
 
     @property
     def slots(self) -> int:
@@ -167,7 +169,9 @@ class BatchLoop:
             return self.runs.advance_one()
         with wakes.held():
             ended, stepping = self.runs.advance()
-        if stepping:
+        # The step comes in the next turn: their clients would wait for it, and it may read a piece of a prompt.
+        self._ended = bool(ended) and not self._ended
+        if stepping and not self._ended:
             try:
                 self._engine.step()
             except Exception as error:

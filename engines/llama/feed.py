@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from edgeserve.engine import Cancel
@@ -22,13 +23,16 @@ def feed(batch: Batch, slot: Slot, chunks: Sequence[Chunk], projector: Projector
 
     It begins where there is room for all of them, and anew where the batch has taken its cells (``Swapper.drop``).
     """
-    read, tokens = 0, sum(chunk.size for chunk in chunks)
-    while not cancel.is_set() and (read < len(chunks) or not slot.whole):
+    left, tokens = chunks, _size(chunks)
+    while not cancel.is_set() and (left or not slot.whole):
         if not slot.whole:
-            read, slot.job = 0, functools.partial(batch.seats.make_room, slot, tokens)
+            left, read = chunks, functools.partial(batch.seats.make_room, slot, tokens)
         else:
-            _read(batch, slot, chunks[read:], projector)
-            read += 1
+            read = functools.partial(_decode, batch, slot, left[0], projector, _size(left))
+            left = left[1:]
+        text = tuple(itertools.takewhile(lambda chunk: chunk.tokens is not None, left))
+        left = left[len(text) :]
+        slot.job = functools.partial(_read, batch, slot, read, text)
         while (slot.job or slot.pending) and not cancel.is_set():
             yield
         if slot.error is not None:
@@ -36,13 +40,18 @@ def feed(batch: Batch, slot: Slot, chunks: Sequence[Chunk], projector: Projector
     slot.whole = 0
 
 
-def _read(batch: Batch, slot: Slot, chunks: Sequence[Chunk], projector: Projector) -> None:
-    """Let the coming steps decode the first of the chunks that are left."""
-    first, left = chunks[0], sum(chunk.size for chunk in chunks)
-    if first.tokens is not None:
-        batch.push(slot, *first.tokens)
-    else:
-        slot.job = functools.partial(_decode, batch, slot, first, projector, left)
+def _read(batch: Batch, slot: Slot, read: Callable[[], None], text: Sequence[Chunk]) -> None:
+    """Make room or decode a picture, as a job of the batch. The same step decodes the text behind it.
+
+    Else each of both would wait for a piece of the other prompts. Raises what ``read`` raises.
+    """
+    read()
+    if text and slot.whole:  # what adapters spoilt begins anew
+        batch.push(slot, *(token for chunk in text for token in chunk.tokens or ()))
+
+
+def _size(chunks: Sequence[Chunk]) -> int:
+    return sum(chunk.size for chunk in chunks)
 
 
 def _decode(batch: Batch, slot: Slot, chunk: Chunk, projector: Projector, left: int) -> None:

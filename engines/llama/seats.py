@@ -10,7 +10,7 @@ from edgeserve.engine import Cancel
 from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache, SavedState
 from edgeserve.engines.llama.context import Context
 from edgeserve.engines.llama.slot import Slot
-from edgeserve.engines.llama.state_index import client_of, next_victim
+from edgeserve.engines.llama.state_index import next_victim
 from edgeserve.engines.llama.swapper import Swapper
 from edgeserve.errors import Busy, Cancelled
 
@@ -78,9 +78,12 @@ class Seats:
         return bool(self._older(place, [*waiting, *self._line[: self._line.index(place)]]))
 
     def _older(self, slot: Slot, older: Sequence[Slot]) -> list[Slot]:
-        """The older requests that go first. A client with a text or picture in the context lets others go."""
-        there = {client_of(one.salt) for one in self._slots if one.busy and one.opaque and (one.whole or one.cells)}
-        return [one for one in older if client_of(slot.salt) in there or client_of(one.salt) not in there]
+        """The older requests that go first. Others go before a client that reads, or whose answer is in its own way."""
+        there = [one for one in self._slots if one.busy and one.opaque and (one.whole or one.cells)]
+        clients, reading = {one.client for one in there}, {one.client for one in there if one.whole}
+        if slot.client in clients:
+            return list(older)
+        return [one for one in older if one.client not in (reading if one.lacks <= self._beside_answers else clients)]
 
     def next_jobs(self) -> list[Slot]:
         """The slots whose job is done in this step: all, but one beside answers, whose tokens wait for each.
@@ -291,8 +294,7 @@ def gives_way(answers: Sequence[Slot]) -> Slot:
     answers = [one for one in answers if one.held] or answers
     cells, count = Counter[str](), Counter[str]()
     for slot in answers:
-        cells[client_of(slot.salt)] += slot.cells
-        count[client_of(slot.salt)] += 1
-    most = max(cells.values())
-    greedy = {client for client, taken in cells.items() if taken == most and count[client] > 1}
-    return max([one for one in answers if client_of(one.salt) in greedy] or answers, key=_used)
+        cells[slot.client] += slot.cells
+        count[slot.client] += 1
+    greedy = {client for client, taken in cells.items() if taken == max(cells.values()) and count[client] > 1}
+    return max([one for one in answers if one.client in greedy] or answers, key=_used)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.adapters import Active
 from edgeserve.engines.llama.drafts import Guess
-from edgeserve.engines.llama.state_index import scope_of, shared
+from edgeserve.engines.llama.state_index import client_of, scope_of, shared
 from edgeserve.errors import EdgeserveError
 
 
@@ -82,6 +82,11 @@ class Slot:
     def reusable(self) -> Sequence[int]:
         """Tokens that another prompt may share."""
         return () if self.opaque else self.tokens
+
+    @property
+    def client(self) -> str:
+        """The client of its salt."""
+        return client_of(self.salt)
 
     @property
     def waiting(self) -> bool:

@@ -238,6 +238,37 @@ def test_a_step_is_taken_once_for_all_answers() -> None:
     assert len(steps) == 3
 
 
+def counted() -> tuple[BatchLoop, list[int]]:
+    """A loop of two slots, and a number for each step of its engine."""
+    engine, steps = hot(FakeBatchChat(fake_spec(slots=2))), list[int]()
+    engine.on_work = lambda: steps.append(1)
+    return batch(engine), steps
+
+
+def test_an_answer_that_has_ended_waits_for_no_step_of_another() -> None:
+    """Its last token was out, but its client waited 3.5 s for the end: the step read a piece of another's prompt."""
+    loop, steps = counted()
+    short, long = begin(loop, "one"), begin(loop, "one two three four")
+    before, ended = 0, loop.turn()
+    while not ended:
+        before, ended = len(steps), loop.turn()
+    assert text(short) == "one"
+    assert (len(loop.runs), len(steps)) == (1, before), "the engine works for the other before this end is known"
+    loop.turn()
+    assert len(steps) == before + 1
+    assert text(long)
+
+
+def test_answers_that_end_in_each_turn_leave_another_every_second_step() -> None:
+    loop, steps = counted()
+    begin(loop, "word " * 50)
+    for _ in range(20):
+        begin(loop, "")
+        loop.turn()
+    assert len(loop.runs) == 1
+    assert len(steps) >= 9
+
+
 def test_a_failing_step_ends_all_answers_and_fails_the_loop() -> None:
     loop = batch(fail_on="step")
     for _ in range(3):

@@ -18,7 +18,7 @@ from edgeserve.engines.llama.embed import embed
 from edgeserve.engines.llama.slot import Slot
 from edgeserve.errors import InvalidRequest
 
-TWO = [(20, -60), (-60, 20), (10, -30, 10, -30), (-80,), (80,)]
+TWO = [(20, -60), (-60, 20), (10, -30, 10, -30), (-80,)]
 
 
 def watching(size: int, sizes: tuple[int, ...], slots: int = 3) -> tuple[Batch, Slot]:
@@ -158,6 +158,47 @@ def test_a_picture_waits_for_no_further_ones_of_a_client_that_has_one_in_the_con
         batch.step()
     assert slots[4].output is not None, "it fits beside the first of them"
     assert [slot.cells > 0 for slot in slots[:4]] == [True, False, False, False]
+
+
+@each("sizes", [(10, -10, 10), (10, -10), (-10, 10, -10), (-10, 20)])
+def test_a_question_about_a_picture_waits_for_few_pieces_of_a_long_prompt(sizes: tuple[int, ...]) -> None:
+    """The room, the text before the picture, the picture and the text behind it each waited for a piece of their own.
+
+    With 22 ms a token a piece took 4 to 5 s, and the question's first token 11 s.
+    """
+    batch, _ = batch_of(size=4000, slots=2, limit=0)
+    long, slot = batch.take_empty(salt="a/1"), batch.take_empty(salt="b/1")
+    batch.push(long, *range(3000))
+    reading, steps = looks(batch, slot, sizes), 0
+    while next(reading, "read") is None:
+        batch.step()
+        steps += 1
+    assert steps == 1 + sum(size < 0 for size in sizes)
+    assert batch.context.held[slot.sequence] == seen(sizes)  # type: ignore[attr-defined]
+    assert 0 < long.cells < 3000, "both are read in each step"
+
+
+@each("size", [40, 100, 250])
+def test_a_text_of_a_client_with_an_answer_about_a_picture_has_its_turn_among_texts_of_others(size: int) -> None:
+    """Their short texts went before it without end, as long as the answer lasted."""
+    batch, context = batch_of(size=400, slots=6, limit=0)
+    context.embed = lambda tokens, position, sequence: ones((len(tokens), 2), "float32")  # type: ignore[attr-defined]
+    picture = batch.take_empty(salt="a/1")
+    for _ in looks(batch, picture, (-100,)):
+        batch.step()
+    texts = [prompt(number, 120) for number in range(200)]
+    others = [embed(batch, texts, threading.Event(), salt=f"{key}/1") for key in "bcd"]
+    for one in others:
+        next(one)
+    batch.step()
+    own = embed(batch, [prompt(9, size)], threading.Event(), salt="a/1")
+    for _ in range(30):
+        for one in others:
+            next(one)
+        if next(own) is not None:
+            return
+        batch.step()
+    pytest.fail("no room in 30 steps")
 
 
 def test_texts_wait_for_no_further_ones_of_a_client_that_has_one_in_the_context() -> None:
