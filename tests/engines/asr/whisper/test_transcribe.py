@@ -22,7 +22,7 @@ from edgeserve.engines.asr.whisper.decode import Decoded, MayEnd
 from edgeserve.engines.asr.whisper.onnx import WhisperOnnx
 from edgeserve.engines.asr.whisper.parts import boundaries
 from edgeserve.errors import ConfigError, InvalidRequest
-from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd, Word
+from edgeserve.messages import Pcm, Rest, SegmentEvent, TranscribeRequest, TranscriptEnd, Word
 from edgeserve.models.convert import whisper as convert
 
 SECOND = 16_000
@@ -260,6 +260,30 @@ def test_long_audio_is_cut_at_silences_and_its_segments_come_in_order(
     assert starts == pytest.approx([0.0, *(one + 0.33 / 2 for one in ends)], abs=0.25)
     assert {len(prompt) for prompt in script.prompts} == {3}
     assert (script.most, end.duration) == (3, 90.0)
+
+
+@pytest.mark.slow
+def test_a_timestamp_behind_its_passage_loses_nothing_of_the_next(
+    together: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer goes on behind a rest, and begins three passages at a time: none of the next ones was heard yet."""
+    size, most = 25 * SECOND // FRAME, 8
+
+    def split(arrays: Iterable[Any], place: Place) -> Iterator[Stretch]:
+        samples = numpy.concatenate([numpy.zeros(place.at, numpy.float32), *arrays])
+        for start in range(place.at, len(samples), size * FRAME):
+            yield Stretch(start, samples[start : start + size * FRAME], (True,) * (size - 10) + (False,) * 10)
+
+    monkeypatch.setattr(together._model, "_split", split)
+    sound = TranscribeRequest(Pcm(bytes(4 * most * size * FRAME)), language="de")
+    texts = [[0.0, A, 29.9, 29.9]] * 20
+    monkeypatch.setattr(whisper, "Batch", Script(together, *texts))
+    rest = next(one for one in together.transcribe(sound, threading.Event()) if isinstance(one, Rest))
+    script = Script(together, *texts)
+    monkeypatch.setattr(whisper, "Batch", script)
+    *_, end = together.transcribe(dataclasses.replace(sound, rest=rest), threading.Event())
+    assert end == TranscriptEnd("de", most * size * FRAME / SECOND)
+    assert len(script.mels) == most - 3, "three were told in front of the first rest"
 
 
 @pytest.mark.slow
