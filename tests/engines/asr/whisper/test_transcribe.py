@@ -262,6 +262,22 @@ def test_long_audio_is_cut_at_silences_and_its_segments_come_in_order(
     assert (script.most, end.duration) == (3, 90.0)
 
 
+class InOrder(Script):
+    """The window that began first ends first, each in a step of its own."""
+
+    def __init__(self, engine: OnnxSpeechToText, *windows: Sequence[int | float]) -> None:
+        super().__init__(engine, *windows)
+        self.texts: list[tuple[int, ...]] = []
+
+    def step(self) -> list[tuple[int, Decoded]]:
+        place, said = min(self._begun.items(), key=lambda one: self.texts.index(one[1].tokens))
+        return [(place, said)]
+
+    def begin(self, place: int, prompt: Sequence[int], temperature: float, may_end: MayEnd) -> None:
+        super().begin(place, prompt, temperature, may_end)
+        self.texts.append(self._begun[place].tokens)
+
+
 @pytest.mark.slow
 def test_a_timestamp_behind_its_passage_loses_nothing_of_the_next(
     together: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch
@@ -276,10 +292,10 @@ def test_a_timestamp_behind_its_passage_loses_nothing_of_the_next(
 
     monkeypatch.setattr(together._model, "_split", split)
     sound = TranscribeRequest(Pcm(bytes(4 * most * size * FRAME)), language="de")
-    texts = [[0.0, A, 29.9, 29.9]] * 20
-    monkeypatch.setattr(whisper, "Batch", Script(together, *texts))
+    texts = [[0.0, A + number, 29.9, 29.9] for number in range(20)]
+    monkeypatch.setattr(whisper, "Batch", InOrder(together, *texts))
     rest = next(one for one in together.transcribe(sound, threading.Event()) if isinstance(one, Rest))
-    script = Script(together, *texts)
+    script = InOrder(together, *texts)
     monkeypatch.setattr(whisper, "Batch", script)
     *_, end = together.transcribe(dataclasses.replace(sound, rest=rest), threading.Event())
     assert end == TranscriptEnd("de", most * size * FRAME / SECOND)
