@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
@@ -11,6 +12,8 @@ from edgeserve.residency.work import Work
 
 WHOLE_SECONDS = 30.0
 """Seconds for which a prompt waits for the whole context while other answers are under way. Then it is refused."""
+CLOSED_SECONDS = WHOLE_SECONDS / 3
+"""Seconds in which nobody begins beside these answers, so that they end, once the prompt has waited as long."""
 
 
 class Queue:
@@ -29,6 +32,8 @@ class Queue:
         self._waiting: Rounds[Work] = Rounds()
         self._whole: Rounds[Work] = Rounds()
         """Prompts that need the whole context of an engine that does with less. Others begin before them."""
+        self._closed = -math.inf
+        """The time at which nobody more began, for such a prompt."""
         self._resting: Rounds[Work] = Rounds()
         """Answers of which a part has been given. They begin before all others, beside which they were under way."""
 
@@ -89,6 +94,22 @@ class Queue:
                 work.patience = work.patience or now + WHOLE_SECONDS
                 if now >= work.patience and self._whole.remove(work, turn=True):
                     yield work
+
+    def closed(self, now: float) -> bool:
+        """Whether nobody begins beside the answers under way, for a prompt that has waited for their end.
+
+        Not for one whose key has an answer under way itself.
+        """
+        with self._state:
+            due = any(
+                work.patience is not None
+                and now >= work.patience - WHOLE_SECONDS + CLOSED_SECONDS
+                and self._waiting.is_idle(work.place.groups, Idle.KEY)
+                for work in self._whole
+            )
+            if due and now >= self._closed + WHOLE_SECONDS:
+                self._closed = now
+            return due and now < self._closed + CLOSED_SECONDS
 
     def take(self, newcomer: Idle | None = None) -> Work | None:
         """Take the work whose turn it is, as ``Rounds.take`` with ``newcomer`` as ``idle``. None without any.

@@ -128,12 +128,15 @@ class Turns:
         return self._queue.waits()
 
     def admit(self, beside: bool, newcomer: Idle | None = None) -> Admitted | None:
+        now = self._clock()
         if beside:
-            for work in list(self._queue.impatient(self._clock())):
+            for work in list(self._queue.impatient(now)):
                 self._finish(work, work.reduced)
         if (found := self._admit(self._queue.take_whole, beside, newcomer)) is not None:
             self._queue.rejoin()
             return found
+        if beside and self._queue.closed(now):
+            return None
         return self._admit(self._queue.take, beside, newcomer)
 
     def _admit(

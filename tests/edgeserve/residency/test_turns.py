@@ -13,7 +13,7 @@ from support.gates import Clock, Mailbox
 
 from edgeserve.clients import Client
 from edgeserve.errors import ContextReduced
-from edgeserve.residency.queue import WHOLE_SECONDS
+from edgeserve.residency.queue import CLOSED_SECONDS, WHOLE_SECONDS
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.turns import Turns
 from edgeserve.residency.work import Admitted, Work
@@ -87,6 +87,49 @@ def test_a_prompt_that_finds_the_engine_busy_for_long_is_refused_after_all() -> 
     assert gate.admit() is None
     assert isinstance(refused.rest()[1], ContextReduced)
     assert not gate.turns.waits()
+
+
+def test_a_prompt_that_has_waited_keeps_others_from_beginning_for_a_while() -> None:
+    """Beside short answers without end, it would else never find the engine free."""
+    gate, box = Gate(), Mailbox()
+    gate.ask(BOB, box)
+    gate.admit()
+    long = gate.ask(ADA, box, whole=True)
+    first = gate.ask(BOB, box)
+    assert gate.admit() is first
+    gate.clock.now += CLOSED_SECONDS
+    second = gate.ask(BOB, box)
+    assert gate.admit() is None
+    gate.end()
+    assert gate.admit() is None
+    gate.end()
+    assert [gate.admit(), gate.admit()] == [long, second]
+
+
+def test_others_wait_for_prompts_a_third_of_the_time_at_most() -> None:
+    gate, box = Gate(), Mailbox()
+    gate.ask(BOB, box)
+    gate.admit()
+    closed = []
+    for _ in range(9):
+        gate.ask(ADA, box, whole=True)
+        short = gate.ask(BOB, box)
+        closed.append(gate.admit() is None)
+        gate.turns.cancel(short)
+        gate.under_way = gate.under_way[:1]
+        gate.clock.now += CLOSED_SECONDS
+    assert closed == [False, True, False, False, True, False, False, True, False]
+
+
+def test_a_prompt_of_a_client_with_an_answer_under_way_keeps_nobody_waiting() -> None:
+    gate, box = Gate(), Mailbox()
+    gate.ask(ADA, box)
+    gate.admit()
+    gate.ask(ADA, box, whole=True)
+    assert gate.admit() is None
+    gate.clock.now += CLOSED_SECONDS
+    short = gate.ask(BOB, box)
+    assert gate.admit() is short
 
 
 def test_a_prompt_goes_beside_others_once_the_context_is_whole() -> None:
