@@ -20,8 +20,11 @@ from edgeserve.residency.weight import weigh
 from edgeserve.residency.work import Done
 from edgeserve.units import KB, MB
 
-LARGEST = MB
-"""Bytes that one mailbox holds at most, plus one event: 20 s of speech, or some 3,000 tokens."""
+LARGEST = 512 * KB
+"""Bytes that one mailbox holds at most, plus one event: 10 s of speech, or some 1,500 tokens.
+
+Who plays speech of 16 kHz as it comes reads half of it in 8 s, and is not taken for one that reads nothing.
+"""
 SMALLEST = 64 * KB
 """Bytes that each mailbox may hold however many others are full."""
 SHARE = 8

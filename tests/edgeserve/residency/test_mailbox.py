@@ -26,6 +26,7 @@ from edgeserve.messages import (
     ToolCallEvent,
     Word,
 )
+from edgeserve.residency.host import LONG_PATIENCE
 from edgeserve.residency.mailbox import LARGEST, OWN, SHARE, SMALLEST, Deliveries, Kept, Mailbox
 from edgeserve.residency.weight import EVENT_BYTES, weigh
 from edgeserve.residency.work import Done
@@ -94,7 +95,7 @@ def test_a_mailbox_is_full_at_its_share_and_wakes_at_half() -> None:
         box = Mailbox(Deliveries(), lambda: woken.append(1))
         count = 0
         while box.room():
-            box.put(0, sound(MB // 8))
+            box.put(0, sound(LARGEST // 8))
             count += 1
         assert count == 8
         while not woken:
@@ -105,6 +106,12 @@ def test_a_mailbox_is_full_at_its_share_and_wakes_at_half() -> None:
         assert box.room()
 
     within(test)
+
+
+@each("rate", [16_000, 22_050, 24_000])
+def test_who_plays_speech_as_it_comes_reads_half_a_mailbox_in_time(rate: int) -> None:
+    """Else the answer counts as one that nobody reads, and is cut where another engine needs the memory."""
+    assert LARGEST / 2 / (2 * rate) < LONG_PATIENCE / 1.5
 
 
 def test_many_slow_readers_get_less_each_and_all_together_are_bounded() -> None:
