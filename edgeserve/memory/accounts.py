@@ -88,7 +88,7 @@ class Accounts:
         with self.changed:
             others = [one for one in self if one.resident.id != model]
             stay = [one.held for one in others if one.resident.pinned or one.resident.leases]
-            unbooked = max(self.base(), overhead(self.occupancies(), readings))
+            unbooked = max(self.base(), overhead(self.occupancies(readings), readings))
         whole = limit.usable - sum(one.host for one in stay)
         private = most_private(limit, self.policy) - sum(one.private for one in stay)
         return max(0, min(whole, private) - unbooked)
@@ -145,16 +145,18 @@ class Accounts:
         with self.changed:
             if self.no_reservations():
                 passing = self.passing - self.helpers() + readings.process.helpers
-                self._base = max(0, overhead(self.occupancies(), readings) - passing)
+                self._base = max(0, overhead(self.occupancies(readings), readings) - passing)
                 self._least_base = min(self._least_base, self._base)
 
-    def occupancies(self, busy: Set[str] = frozenset(), spent: Set[tuple[str, str]] = frozenset()) -> list[Occupancy]:
-        """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up.
+    def occupancies(
+        self, now: Readings | None = None, busy: Set[str] = frozenset(), spent: Set[tuple[str, str]] = frozenset()
+    ) -> list[Occupancy]:
+        """All engines as ``plan`` needs them, each with no less than its own process has in the readings of ``now``.
 
-        The caller holds the lock.
+        ``busy`` engines could not be moved; ``spent`` savings are used up. The caller holds the lock.
         """
-        waiting = self.tickets.ids()
-        return [entry.occupancy(name in busy, spent, name in waiting) for name, entry in self._entries.items()]
+        waiting, sizes = self.tickets.ids(), now.process.workers if now else {}
+        return [one.occupancy(name in busy, spent, name in waiting, sizes) for name, one in self._entries.items()]
 
     def base(self) -> int:
         """Bytes that the process takes beside its engines."""
@@ -174,7 +176,7 @@ class Accounts:
 
         While others' requests run, all bytes beyond the least base may be theirs. The caller holds the lock.
         """
-        counted, unbooked = self.passing_of_others(readings), max(self.base(), overhead(self.occupancies(), readings))
+        counted, unbooked = self.passing_of_others(readings), max(self.base(), overhead(self.occupancies(readings), readings))
         mine = own.get().held
         passing = max(counted, unbooked - self._least_base - mine) if counted else 0
         left_out = min(counted + mine, unbooked, margin(readings, limit))
@@ -200,7 +202,7 @@ class Accounts:
 
     def decide(self, need: Need, readings: Readings, limit: Budget) -> Decision:
         """``plan`` on the present accounts. The caller holds the lock when it books the decision."""
-        return plan(need, self.occupancies(), readings, limit, self.clock(), self.policy, base=self.base())
+        return plan(need, self.occupancies(readings), readings, limit, self.clock(), self.policy, base=self.base())
 
     def turn(
         self,
@@ -215,7 +217,7 @@ class Accounts:
 
         The caller holds the lock.
         """
-        residents = self.occupancies(busy, spent)
+        residents = self.occupancies(readings, busy, spent)
         unbooked, passing = self.beside(readings, limit)
         rules = Rules(limit, self.policy, unbooked, self.clock(), passing)
         others = [one for one in self.tickets if one.id in self._entries and one.id != entry.resident.id]
@@ -240,7 +242,7 @@ class Accounts:
         with self.changed:
             need = need_of(entry)
             need = dataclasses.replace(need, amount=need.amount - Amount(private=later))
-            residents = self.occupancies()
+            residents = self.occupancies(readings)
             lasting = {"base": self._base, "passing": self.passing}
             return excess(saving.private, need, residents, readings, limit, self.policy, kind=saving.kind, **lasting)
 

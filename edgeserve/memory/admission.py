@@ -99,7 +99,7 @@ class Admission:
             need = dataclasses.replace(need_of(entry), amount=entry.need + Amount(private=entry.shrunk - optional))
             # Nothing of others may hold it: the engine is down meanwhile, and answers nobody.
             unbooked, _ = accounts.beside(readings, limit)
-            residents = [dataclasses.replace(one, pinned=one.pinned or one.used) for one in accounts.occupancies()]
+            residents = [dataclasses.replace(one, pinned=one.pinned or one.used) for one in accounts.occupancies(readings)]
             case = Case(need, residents, limit, accounts.policy, unbooked)
             entry.whole = case.wait_or_refuse().verdict is Verdict.WAIT
         if entry.whole and entry.shrunk:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
+from types import MappingProxyType
 
 from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, Rung
@@ -29,6 +30,8 @@ ALIKE_SHARE = 0.2
 """Largest difference of two figures of a step down, as a share, at which the earlier step predicts the later one."""
 LEAST_RAISE = 16 * MB
 """Bytes by which the expected memory of an engine grows at least when the system has killed its process."""
+
+NO_WORKERS: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -222,13 +225,17 @@ class Entry:
         now = self.warm if self.resident.rung is Rung.WARM else NOTHING
         return (without_requests(self.hot) - now) + self.request
 
-    def occupancy(self, busy: bool, spent: Set[tuple[str, str]], waits: bool = False) -> Occupancy:
-        one = self.resident
+    def occupancy(
+        self, busy: bool, spent: Set[tuple[str, str]], waits: bool = False, workers: Mapping[int, int] = NO_WORKERS
+    ) -> Occupancy:
+        """``workers``: bytes of each worker by its pid. All that one has beyond the account ends with the engine."""
+        one, held = self.resident, self.held
+        beyond = max(0, workers.get(one.pid or 0, 0) - held.private)
         return Occupancy(
             id=one.id,
             name=one.spec.name,
             rung=Rung.HOT if self.climbing else one.rung,
-            held=self.held,
+            held=held + Amount(private=beyond),
             warm=self.warm + self.cached,
             leases=one.leases,
             last_used=one.last_used,

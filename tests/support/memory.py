@@ -53,6 +53,7 @@ class FakeResident:
         self.warm = Footprint(private=warm * MB)
         self.takes = self.says if takes is None else Footprint(mapped * MB, takes * MB, request * MB)
         self.in_process = True
+        self.pid: int | None = None
         self.opened = 0
         self.before_step: Callable[[], None] = lambda: None
         self.after_step: Callable[[], None] = lambda: None
