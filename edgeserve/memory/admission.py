@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Callable
 
 from edgeserve.engine import Rung
 from edgeserve.errors import Busy, DoesNotFit
@@ -38,12 +39,12 @@ A slow box may take minutes to open a model, or for a step of a long prompt."""
 class Admission:
     """Blocking calls, on the worker thread of the engine that wants memory."""
 
-    def __init__(self, accounts: Accounts, probe: Probe, mover: Mover) -> None:
+    def __init__(self, accounts: Accounts, probe: Probe, mover: Mover, trim: Callable[[], object]) -> None:
         self._accounts = accounts
         self._probe = probe
         self._mover = mover
         self._switch = Switch(accounts, probe, mover)
-        self._remains = Remains(accounts, mover)
+        self._remains = Remains(accounts, mover, trim)
         self.reservations = Reservations(accounts, probe)
 
     def reserve_at_once(

@@ -62,7 +62,7 @@ class Governor:
         self._gauge = Gauge(accounts, probe)
         self.sampler = Sampler(accounts, self._gauge)
         self._mover = Mover(accounts, probe)
-        self._admission = Admission(accounts, probe, self._mover)
+        self._admission = Admission(accounts, probe, self._mover, trim)
         self._relief = Relief(accounts, probe, self._gauge, self._mover, self.defragment, end_helper)
         self._loop = PressureLoop(accounts, self.relieve)
         self._trim = trim
