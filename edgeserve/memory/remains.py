@@ -29,8 +29,8 @@ class Remains:
     def clear(self, attempt: Attempt, turn: Turn, readings: Readings, limit: Budget) -> bool:
         """Return remains where no engine makes room, and what is missing may be theirs. True: look again.
 
-        First free pages of the heap, once in ``QUIET_SECONDS`` for all requests. Then, while no request runs, all other
-        engines step down. At last the request's own steps down to warm, once. Raises ShuttingDown.
+        First free pages of the heap, once in ``QUIET_SECONDS`` for all requests. Then, while no request runs, the other
+        engines step down one by one. At last the request's own goes to warm, once. Raises ShuttingDown.
         """
         stands = turn.way or turn.decision.verdict not in (Verdict.WAIT, Verdict.REFUSE)
         if stands or not 0 < turn.decision.missing <= self._unexplained(attempt.entry, readings, limit):
@@ -63,7 +63,8 @@ class Remains:
         if attempt.cleared or not self._accounts.no_reservations():
             return False
         others = [one for one in self._accounts if one is not attempt.entry and not one.resident.pinned]
-        if any([self._mover.step_down(one, Rung.COLD, "memory_needed", leased=True) for one in others]):
+        others.sort(key=lambda one: one.resident.last_used)
+        if any(self._mover.step_down(one, Rung.COLD, "memory_needed", leased=True) for one in others):
             return True
         attempt.cleared = True
         return self._mover.step_down(attempt.entry, Rung.WARM, "memory_needed", leased=True) is not None

@@ -32,8 +32,8 @@ def test_an_idle_engine_makes_room_whatever_its_requests_left(pid: int | None) -
 
 def test_the_own_process_of_an_engine_is_a_part_of_what_it_can_give() -> None:
     world = beside(left=60, pid=7)
+    world.probe.others = 60 * MB
     with pytest.raises(DoesNotFit, match="and 100 MB more are evictable"):
-        world.probe.others = 60 * MB
         world.heat("asr")
 
 
