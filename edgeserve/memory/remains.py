@@ -1,4 +1,4 @@
-"""What requests that have ended leave behind: it goes before it may keep another request out."""
+"""Remains of requests that have ended: they go before they may keep another request out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What requests that have ended left, no longer keeps others out."""
+"""Remains of requests that have ended keep no others out."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_nothing_steps_down_for_a_request_that_needs_more_than_was_left() -> Non
 
 
 def test_a_request_of_another_engine_at_work_is_waited_for() -> None:
-    """What it takes beyond its booking goes with its end."""
+    """The bytes that it takes beyond its booking go with its end."""
     world = beside(left=60)
     answer = world.begin("tts")
     world.on_wait = lambda: world.end(answer)
