@@ -30,6 +30,10 @@ class Facts:
     def rung(self) -> Rung:
         return self.engine.rung
 
+    @property
+    def pid(self) -> int | None:
+        return None
+
     def estimate(self) -> Footprint:
         return self.engine.estimate()
 

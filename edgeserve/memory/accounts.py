@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Set
 from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.errors import ShuttingDown
 from edgeserve.figures.figures import Figures
-from edgeserve.jobs import INFO
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget, margin
 from edgeserve.memory.entry import Entry, need_of
@@ -76,7 +75,7 @@ class Accounts:
         self.progress = 0  # answers that began or ended, and engines that moved
         self.closing = False
         self._wait = wait
-        self._base, self._least_base = 0, sys.maxsize
+        self._base, self.least_base = 0, sys.maxsize
         self._moving = self.changes = 0  # steps down under way, and all steps that began, or ended downwards
         self._entries: dict[str, Entry] = {}
 
@@ -88,7 +87,7 @@ class Accounts:
         with self.changed:
             others = [one for one in self if one.resident.id != model]
             stay = [one.held for one in others if one.resident.pinned or one.resident.leases]
-            unbooked = max(self.base(), overhead(self.occupancies(), readings))
+            unbooked = self._unbooked(readings)
         whole = limit.usable - sum(one.host for one in stay)
         private = most_private(limit, self.policy) - sum(one.private for one in stay)
         return max(0, min(whole, private) - unbooked)
@@ -141,20 +140,31 @@ class Accounts:
                 log.exception("the memory of %s could not be observed", entry.resident.spec.name)
 
     def note_overhead(self, readings: Readings) -> None:
-        """Remember the bytes that the process takes beside its engines; they show only while no request runs."""
-        with self.changed:
-            if self.no_reservations():
-                passing = self.passing - self.helpers() + readings.process.helpers
-                self._base = max(0, overhead(self.occupancies(), readings) - passing)
-                self._least_base = min(self._least_base, self._base)
+        """Remember the bytes that the process takes beside its engines.
 
-    def occupancies(self, busy: Set[str] = frozenset(), spent: Set[tuple[str, str]] = frozenset()) -> list[Occupancy]:
-        """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up.
-
-        The caller holds the lock.
+        They show while no request runs, or while each runs in a process of its own, which is read by itself.
         """
-        waiting = self.tickets.ids()
-        return [entry.occupancy(name in busy, spent, name in waiting) for name, entry in self._entries.items()]
+        sizes = readings.process.workers
+        with self.changed:
+            if all(one.resident.pid in sizes for one in self if one.active):
+                held = sum(sizes.get(one.resident.pid or 0, one.held.private) for one in self)
+                passing = self.passing - self.helpers() + readings.process.helpers
+                self._base = max(0, readings.unreclaimable - held - passing)
+            if self.no_reservations():
+                self.least_base = min(self.least_base, self._base)
+
+    def occupancies(
+        self, now: Readings | None = None, busy: Set[str] = frozenset(), spent: Set[tuple[str, str]] = frozenset()
+    ) -> list[Occupancy]:
+        """All engines as ``plan`` needs them, each with no less than its own process has in the readings of ``now``.
+
+        ``busy`` engines could not be moved; ``spent`` savings are used up. The caller holds the lock.
+        """
+        waiting, sizes = self.tickets.ids(), now.process.workers if now else {}
+        return [one.occupancy(name in busy, spent, name in waiting, sizes) for name, one in self._entries.items()]
+
+    def _unbooked(self, readings: Readings) -> int:
+        return max(self.base(), overhead(self.occupancies(readings), readings))
 
     def base(self) -> int:
         """Bytes that the process takes beside its engines."""
@@ -174,9 +184,9 @@ class Accounts:
 
         While others' requests run, all bytes beyond the least base may be theirs. The caller holds the lock.
         """
-        counted, unbooked = self.passing_of_others(readings), max(self.base(), overhead(self.occupancies(), readings))
+        counted, unbooked = self.passing_of_others(readings), self._unbooked(readings)
         mine = own.get().held
-        passing = max(counted, unbooked - self._least_base - mine) if counted else 0
+        passing = max(counted, unbooked - self.least_base - mine) if counted or not self.no_reservations() else 0
         left_out = min(counted + mine, unbooked, margin(readings, limit))
         return unbooked - left_out, max(0, passing - left_out)
 
@@ -188,19 +198,9 @@ class Accounts:
         """Bytes on accelerators with memory of their own."""
         return sum(entry.held.device for entry in self)
 
-    def device_mapped(self) -> int:
-        """Bytes of llama.cpp's weights that an accelerator uses where they are mapped; each file counts once."""
-        found: dict[str, int] = {}
-        for entry in self:
-            spec = entry.resident.spec
-            if INFO[spec.job].mapped and spec.device != "cpu":
-                weights = str(spec.files.get("model", spec.id))
-                found[weights] = max(found.get(weights, 0), entry.held.mapped)
-        return sum(found.values())
-
     def decide(self, need: Need, readings: Readings, limit: Budget) -> Decision:
         """``plan`` on the present accounts. The caller holds the lock when it books the decision."""
-        return plan(need, self.occupancies(), readings, limit, self.clock(), self.policy, base=self.base())
+        return plan(need, self.occupancies(readings), readings, limit, self.clock(), self.policy, base=self.base())
 
     def turn(
         self,
@@ -215,7 +215,7 @@ class Accounts:
 
         The caller holds the lock.
         """
-        residents = self.occupancies(busy, spent)
+        residents = self.occupancies(readings, busy, spent)
         unbooked, passing = self.beside(readings, limit)
         rules = Rules(limit, self.policy, unbooked, self.clock(), passing)
         others = [one for one in self.tickets if one.id in self._entries and one.id != entry.resident.id]
@@ -240,7 +240,7 @@ class Accounts:
         with self.changed:
             need = need_of(entry)
             need = dataclasses.replace(need, amount=need.amount - Amount(private=later))
-            residents = self.occupancies()
+            residents = self.occupancies(readings)
             lasting = {"base": self._base, "passing": self.passing}
             return excess(saving.private, need, residents, readings, limit, self.policy, kind=saving.kind, **lasting)
 

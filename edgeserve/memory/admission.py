@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Callable
 
 from edgeserve.engine import Rung
 from edgeserve.errors import Busy, DoesNotFit
@@ -17,6 +18,7 @@ from edgeserve.memory.history import in_mb
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.occupancy import WHOLE, Need
 from edgeserve.memory.plan import Case, Decision, Verdict
+from edgeserve.memory.remains import Remains
 from edgeserve.memory.reservations import Reservation, Reservations
 from edgeserve.memory.switch import Attempt, Switch
 from edgeserve.memory.terms import Terms
@@ -37,11 +39,12 @@ A slow box may take minutes to open a model, or for a step of a long prompt."""
 class Admission:
     """Blocking calls, on the worker thread of the engine that wants memory."""
 
-    def __init__(self, accounts: Accounts, probe: Probe, mover: Mover) -> None:
+    def __init__(self, accounts: Accounts, probe: Probe, mover: Mover, trim: Callable[[], object]) -> None:
         self._accounts = accounts
         self._probe = probe
         self._mover = mover
         self._switch = Switch(accounts, probe, mover)
+        self._remains = Remains(accounts, mover, trim)
         self.reservations = Reservations(accounts, probe)
 
     def reserve_at_once(
@@ -99,7 +102,8 @@ class Admission:
             need = dataclasses.replace(need_of(entry), amount=entry.need + Amount(private=entry.shrunk - optional))
             # Nothing of others may hold it: the engine is down meanwhile, and answers nobody.
             unbooked, _ = accounts.beside(readings, limit)
-            residents = [dataclasses.replace(one, pinned=one.pinned or one.used) for one in accounts.occupancies()]
+            now = accounts.occupancies(readings)
+            residents = [dataclasses.replace(one, pinned=one.pinned or one.used) for one in now]
             case = Case(need, residents, limit, accounts.policy, unbooked)
             entry.whole = case.wait_or_refuse().verdict is Verdict.WAIT
         if entry.whole and entry.shrunk:
@@ -140,6 +144,8 @@ class Admission:
             self._switch.make_room(attempt, turn.decision)
         elif turn.decision.verdict is Verdict.YIELD:
             self._switch.make_way(attempt, turn.decision)
+            self._prepare(entry, attempt.terms)
+        elif steady and self._remains.clear(attempt, turn, readings, limit):
             self._prepare(entry, attempt.terms)
         elif not steady or (turn.decision.verdict is Verdict.WAIT and not self._stalled(attempt)):
             self._cut_unread(entry, turn)

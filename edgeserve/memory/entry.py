@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from types import MappingProxyType
 
 from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, Rung
@@ -29,6 +30,8 @@ ALIKE_SHARE = 0.2
 """Largest difference of two figures of a step down, as a share, at which the earlier step predicts the later one."""
 LEAST_RAISE = 16 * MB
 """Bytes by which the expected memory of an engine grows at least when the system has killed its process."""
+
+NO_WORKERS: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -222,13 +225,20 @@ class Entry:
         now = self.warm if self.resident.rung is Rung.WARM else NOTHING
         return (without_requests(self.hot) - now) + self.request
 
-    def occupancy(self, busy: bool, spent: Set[tuple[str, str]], waits: bool = False) -> Occupancy:
+    def beyond(self, workers: Mapping[int, int]) -> int:
+        """Bytes that the engine's worker has beyond the account."""
+        return max(0, workers.get(self.resident.pid or 0, 0) - self.held.private)
+
+    def occupancy(
+        self, busy: bool, spent: Set[tuple[str, str]], waits: bool = False, workers: Mapping[int, int] = NO_WORKERS
+    ) -> Occupancy:
+        """``workers``: bytes of each worker by its pid, all of which end with the engine."""
         one = self.resident
         return Occupancy(
             id=one.id,
             name=one.spec.name,
             rung=Rung.HOT if self.climbing else one.rung,
-            held=self.held,
+            held=self.held + Amount(private=self.beyond(workers)),
             warm=self.warm + self.cached,
             leases=one.leases,
             last_used=one.last_used,
@@ -253,3 +263,14 @@ class Entry:
 def need_of(entry: Entry) -> Need:
     """The need of one more request, for ``plan``."""
     return Need(entry.resident.id, entry.resident.spec.name, entry.need)
+
+
+def device_mapped(entries: Iterable[Entry]) -> int:
+    """Bytes of llama.cpp's weights that an accelerator uses where they are mapped; each file counts once."""
+    found: dict[str, int] = {}
+    for entry in entries:
+        spec = entry.resident.spec
+        if INFO[spec.job].mapped and spec.device != "cpu":
+            weights = str(spec.files.get("model", spec.id))
+            found[weights] = max(found.get(weights, 0), entry.held.mapped)
+    return sum(found.values())

@@ -15,6 +15,7 @@ from edgeserve.engine import ModelSpec, Rung
 from edgeserve.memory import metal, report
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.admission import Admission
+from edgeserve.memory.entry import device_mapped
 from edgeserve.memory.gauge import Gauge, Judgement
 from edgeserve.memory.history import StepRecord
 from edgeserve.memory.mover import Mover
@@ -61,7 +62,7 @@ class Governor:
         self._gauge = Gauge(accounts, probe)
         self.sampler = Sampler(accounts, self._gauge)
         self._mover = Mover(accounts, probe)
-        self._admission = Admission(accounts, probe, self._mover)
+        self._admission = Admission(accounts, probe, self._mover, trim)
         self._relief = Relief(accounts, probe, self._gauge, self._mover, self.defragment, end_helper)
         self._loop = PressureLoop(accounts, self.relieve)
         self._trim = trim
@@ -293,7 +294,7 @@ def make_governor(
     server's other processes, and ``helpers`` those of one request each. ``end_helper``: as in ``Relief``.
     """
     accounts = Accounts(policy, Peaks(peaks), undelivered=undelivered, helpers=lambda: probe.known().process.helpers)
-    reader = DeviceReader(devices, accounts.device_held, accounts.device_mapped, allocator)
+    reader = DeviceReader(devices, accounts.device_held, lambda: device_mapped(accounts), allocator)
     probe = Probe(override_mb=policy.override_memory_mb, accelerator=reader, workers=workers, helpers=helpers)
     kind = Governor if policy.enabled else OpenGovernor
     return kind(accounts, probe, macos=metal.macos_version(), end_helper=end_helper)

@@ -40,7 +40,8 @@ class Decision:
 
     - ``free``: of the budget now. ``evictable``: comes free when idle engines step down.
     - ``largest``: the largest need that fits with everything else cold, and the requests and answers of others gone.
-    - ``required``: the smallest budget in which this need would fit then. ``missing``: bytes beyond the budget then.
+    - ``required``: the smallest budget in which this need would fit then. ``missing``: bytes beyond the budget then;
+      of a wait, with everything else cold alone.
     """
 
     verdict: Verdict
@@ -199,10 +200,11 @@ class Case:
         all_cold = {one.id: Rung.COLD for one in movable}
         passing = min(self.passing, self.unbooked)
         # 5.
-        if self.fits(all_cold, saved + passing):
-            return Decision(Verdict.WAIT, self.free, self.evictable)
-        # 6.
         together = booked(self.residents, all_cold, self.need)
+        if self.fits(all_cold, saved + passing):
+            missing = max(0, shortage(together, self.unbooked - saved, self.budget, self.policy))
+            return Decision(Verdict.WAIT, self.free, self.evictable, missing=missing)
+        # 6.
         lasting = self.unbooked - passing
         required = self._required(together.mapped, max(0, together.private + lasting - saved))
         largest = max(0, self._largest(booked(self.residents, all_cold)) - lasting)

@@ -95,7 +95,7 @@ class Relief:
             return
         now = self._gauge.latest()
         with accounts.changed:
-            passing, residents = accounts.passing, accounts.occupancies()
+            passing, residents = accounts.passing, accounts.occupancies(now.readings)
             base = accounts.base() - passing
             room = room_for_states(residents, now.readings, now.budget, accounts.policy, base=base, passing=passing)
         for entry in keeping:

@@ -29,6 +29,11 @@ class Resident(Protocol):
         ...
 
     @property
+    def pid(self) -> int | None:
+        """The process of its own; None in the serving process, and while there is none. Any thread."""
+        ...
+
+    @property
     def leases(self) -> int: ...
     @property
     def rounds(self) -> int:

@@ -36,6 +36,8 @@ class Attempt:
         spent     savings that are used up
         settled   False once returned memory did not show up in time
         seen      ``Accounts.stirred`` at the latest look
+        trims     returns of free pages before this one, once it wants one
+        cleared   True once idle engines have returned what requests may have left
         progress, progressed_at  ``Accounts.life``, and the time when it changed last
     """
 
@@ -49,6 +51,8 @@ class Attempt:
     spent: set[tuple[str, str]] = dataclasses.field(default_factory=set)
     settled: bool = True
     seen: int = 0
+    trims: int | None = None
+    cleared: bool = False
 
     def check_wanted(self) -> None:
         """Raises Cancelled for a request that was cancelled while it waited."""

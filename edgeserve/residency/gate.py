@@ -105,6 +105,10 @@ class Gate:
         return self.host.report["isolation"] == "thread"
 
     @property
+    def pid(self) -> int | None:
+        return self.host.pid
+
+    @property
     def leases(self) -> int:
         return len(self._leases)
 

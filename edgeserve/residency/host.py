@@ -30,8 +30,7 @@ PATIENCE = 10.0
 LONG_PATIENCE = 15.0
 """Seconds that paused answers keep the memory of their engine from other engines.
 
-A listener who plays speech as it comes reads half of a mailbox, which is 11 s, before the answer continues.
-"""
+A listener who plays speech as it comes reads half of a mailbox, which is 11 s, before the answer continues."""
 
 
 class Pressure(Protocol):
@@ -132,6 +131,9 @@ class Host(Protocol):
     def rung(self) -> Rung: ...
 
     @property
+    def pid(self) -> int | None: ...  # as ``Resident.pid``
+
+    @property
     def slots(self) -> int:
         """Answers that the engine makes at a time."""
         ...
@@ -147,9 +149,9 @@ class Host(Protocol):
         ...
 
     def give_up(self) -> None:
-        """End a load under way with an error where that can be done, and begin none any more. Never waits for it.
+        """End a load under way with an error where that can be done, and begin none any more: the server ends.
 
-        For a server that ends. Any thread."""
+        Never waits for it. Any thread."""
         ...
 
     @property

@@ -48,7 +48,9 @@ class Family:
         others = self._each(exact)
         members = (own, *others.values())
         anon, file, total = (sum(getattr(one, name) for one in members) for name in ("anon", "file", "total"))
-        return ProcessMemory(anon, file, total, sum(others[pid].own for pid in helpers if pid in others))
+        sizes = {pid: one.own for pid, one in others.items()}
+        serving = sum(sizes.pop(pid, 0) for pid in helpers)
+        return ProcessMemory(anon, file, total, serving, sizes)
 
     def _each(self, exact: bool) -> dict[int, ProcessMemory]:
         pids, known = tuple(self._workers()), self._shared  # other threads replace it meanwhile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Protocol
 
@@ -15,13 +16,15 @@ class ProcessMemory:
     """Proportional share of the server's process: ``anon`` is anonymous, ``file`` is mapped and droppable.
 
     ``total`` includes shared memory, which is no more droppable than anonymous memory. ``helpers``: bytes of it, not
-    droppable, that belong to processes which serve one request each.
+    droppable, that belong to processes which serve one request each. ``workers``: such bytes of each other process
+    that the server has started, by its pid.
     """
 
     anon: int = 0
     file: int = 0
     total: int = 0
     helpers: int = 0
+    workers: Mapping[int, int] = field(default_factory=dict, compare=False)
 
     @property
     def own(self) -> int:

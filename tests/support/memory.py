@@ -53,6 +53,9 @@ class FakeResident:
         self.warm = Footprint(private=warm * MB)
         self.takes = self.says if takes is None else Footprint(mapped * MB, takes * MB, request * MB)
         self.in_process = True
+        self.pid: int | None = None
+        self.left = 0
+        """MB that requests have left in the memory of its process, beyond its figures; they go with a step down."""
         self.opened = 0
         self.before_step: Callable[[], None] = lambda: None
         self.after_step: Callable[[], None] = lambda: None
@@ -84,7 +87,7 @@ class FakeResident:
         return move
 
     def go(self, to: Rung) -> None:
-        self.rung = to
+        self.rung, self.left = to, 0
 
     def cut_all_unread(self) -> None:
         self.unread, self.leases = False, 0
@@ -197,9 +200,12 @@ class FakeProbe:
         self.reads += 1
         taken = [one.footprint() for one in self.residents]
         cached = sum(one.savings().get("prefix_cache", 0) for one in self.residents)
-        anon = self.base + cached + sum(one.private for one in taken)
+        left = [getattr(one, "left", 0) * MB for one in self.residents]  # a gate has none
+        anon = self.base + cached + sum(one.private for one in taken) + sum(left)
         file = sum(one.mapped for one in taken)
-        process = ProcessMemory(anon=anon, file=file, total=anon + file, helpers=self.helpers())
+        each = zip(self.residents, taken, left, strict=True)
+        sizes = {one.pid: held.private + more for one, held, more in each if one.pid and one.rung}
+        process = ProcessMemory(anon=anon, file=file, total=anon + file, helpers=self.helpers(), workers=sizes)
         available = max(0, self.total - anon - self.others - self.late)
         self.late = max(0, self.late - self.returning)
         device: Accelerator = self.accelerator.read()
@@ -228,6 +234,8 @@ class World:
         self.on_wait: Callable[[], None] = lambda: None
         self.peaks = Peaks()
         self.trims = 0
+        self.free_heap = 0
+        """Bytes of ``probe.base`` that are free pages of the heap."""
         self.code_drops = 0
         self.undelivered = self.helpers = 0
         self.probe.helpers = lambda: self.helpers
@@ -256,6 +264,7 @@ class World:
 
     def _trim(self) -> None:
         self.trims += 1
+        self.probe.base, self.free_heap = self.probe.base - self.free_heap, 0
 
     def _drop_code(self) -> int:
         self.code_drops += 1

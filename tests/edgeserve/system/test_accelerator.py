@@ -12,6 +12,7 @@ from support.memory import FakeResident, World
 from edgeserve.device import AllocatorMemory, DeviceMemory
 from edgeserve.engine import Rung
 from edgeserve.jobs import JOBS, Job
+from edgeserve.memory.entry import device_mapped
 from edgeserve.memory.governor import make_governor
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.accelerator import DeviceReader, joined
@@ -57,7 +58,7 @@ def test_a_hot_model_on_metal_is_booked_once() -> None:
     world = World(12_000, llm, FakeResident("asr", 0, 4000))
     world.probe.accelerator = DeviceReader(
         lambda: [DeviceMemory("metal", 12_000 * MB, 12_000 * MB - used(llm), unified=True)],
-        mapped=world.governor.accounts.device_mapped,
+        mapped=lambda: device_mapped(world.governor.accounts),
     )
     world.heat("llm")
     world.heat("asr")
@@ -78,14 +79,14 @@ def test_weights_of_one_file_are_mapped_once_and_only_those_that_a_gpu_may_use()
     for job in JOBS:
         world.heat(job)
     accounts = world.governor.accounts
-    assert accounts.device_mapped() == 2000 * MB, "of ONNX Runtime's engines none"
+    assert device_mapped(accounts) == 2000 * MB, "of ONNX Runtime's engines none"
     for job in LLAMA_CPP:
         one = world.residents[job]
         one.spec = dataclasses.replace(one.spec, files={"model": Path("one.gguf")})
-    assert accounts.device_mapped() == 1000 * MB
+    assert device_mapped(accounts) == 1000 * MB
     for job in LLAMA_CPP:
         world.residents[job].spec = dataclasses.replace(world.residents[job].spec, device="cpu")
-    assert accounts.device_mapped() == 0
+    assert device_mapped(accounts) == 0
 
 
 def test_the_reports_show_the_accelerator() -> None:

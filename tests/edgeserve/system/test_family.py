@@ -49,6 +49,7 @@ def test_processes_that_serve_one_request_each_are_told_apart(tmp_path: Path) ->
     write(tmp_path, "8", 30, 4)
     found = Family(lambda: [7, 8], tmp_path, "linux", helpers=lambda: [8, 9]).read_quick()
     assert (found.anon, found.helpers) == (180 * KB, 30 * KB)
+    assert found.workers == {7: 50 * KB}
 
 
 def test_a_process_that_ends_during_the_reading_still_counts_as_one_of_a_request(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""Remains of requests that have ended keep no others out."""
+
+from __future__ import annotations
+
+import pytest
+from support.cases import each
+from support.memory import FakeResident, World
+
+from edgeserve.engine import Rung
+from edgeserve.errors import DoesNotFit
+from edgeserve.units import MB
+
+
+def beside(left: int = 0, pid: int | None = None) -> World:
+    """A transcription needs 220 MB of 269, once an idle voice has gone, whose requests left so many MB."""
+    world = World(300, FakeResident("asr", 0, 100, 100), FakeResident("tts", 0, 40))
+    world.probe.base = 20 * MB
+    world.residents["asr"].pid, world.residents["tts"].pid = pid and pid + 1, pid
+    world.heat("asr")
+    world.heat("tts").left = left
+    return world
+
+
+@each("pid", [None, 7])
+def test_an_idle_engine_makes_room_whatever_its_requests_left(pid: int | None) -> None:
+    """It took more than its account, which seemed to be the server's own: transcriptions beside it were refused 507."""
+    world = beside(left=60, pid=pid)
+    assert world.heat("asr").rung is Rung.HOT
+    assert world.residents["tts"].rung < Rung.HOT
+    assert (world.residents["asr"].opened, world.waits) == (1, [])
+
+
+def test_the_own_process_of_an_engine_is_a_part_of_what_it_can_give() -> None:
+    world = beside(left=60, pid=7)
+    world.probe.others = 60 * MB
+    with pytest.raises(DoesNotFit, match="and 100 MB more are evictable"):
+        world.heat("asr")
+
+
+def test_free_pages_of_the_heap_keep_no_request_out() -> None:
+    world = beside()
+    world.probe.base, world.free_heap = 80 * MB, 60 * MB
+    world.heat("asr")
+    assert (world.trims, world.residents["asr"].opened) == (1, 1)
+    assert world.waits == []
+
+
+def test_a_second_request_waits_for_the_next_return_of_free_pages() -> None:
+    """Each return stops all other code for a moment, so that clients must not cause more of them."""
+    world = beside()
+    for again in range(2):
+        world.probe.base, world.free_heap = 80 * MB, 60 * MB
+        world.heat("asr")
+        assert (world.trims, sum(world.waits)) == (1 + again, again)
+
+
+def test_what_requests_left_in_their_own_engine_goes_with_a_step_down() -> None:
+    world = beside(pid=7)
+    world.residents["asr"].left = 60
+    world.heat("asr")
+    assert world.residents["asr"].opened == 2
+
+
+def test_nothing_steps_down_for_a_request_that_needs_more_than_was_left() -> None:
+    world = beside(left=10, pid=7)
+    world.residents["asr"].left = 10
+    world.probe.others, world.free_heap, world.probe.base = 120 * MB, 5 * MB, 25 * MB
+    with pytest.raises(DoesNotFit):
+        world.heat("asr")
+    assert (world.residents["tts"].rung, world.trims, world.waits) == (Rung.HOT, 0, [])
+
+
+def test_a_request_of_another_engine_at_work_is_waited_for() -> None:
+    """The bytes that it takes beyond its booking go with its end."""
+    world = beside(left=60)
+    answer = world.begin("tts")
+    world.on_wait = lambda: world.end(answer)
+    assert world.heat("asr").rung is Rung.HOT
+    assert len(world.waits) == 1
+
+
+@each(("pid", "known"), [(7, 20), (None, 80)])
+def test_the_servers_own_bytes_are_known_beside_answers_in_processes(pid: int | None, known: int) -> None:
+    """Free pages that had returned since kept a transcription waiting for as long as others spoke."""
+    world = beside(pid=pid)
+    accounts = world.governor.accounts
+    world.probe.base = 80 * MB
+    accounts.note_overhead(world.probe.read())
+    with world.governor.reserve(world.residents["tts"]):
+        world.probe.base = 20 * MB
+        accounts.note_overhead(world.probe.read())
+        assert accounts.base() == known * MB
