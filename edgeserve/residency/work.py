@@ -86,7 +86,6 @@ class Work:
     request: Request
     emit: Callable[[Event | Done], None]
     room: Callable[[], bool] = always
-    keep: Callable[[int], bool] = keep
     begun: Callable[[Request], None] = nothing
     place: Place = field(default_factory=Place)
     cancel: threading.Event = field(default_factory=threading.Event)
@@ -100,6 +99,7 @@ class Work:
     patience: float | None = None
     rests: bool = False
     resumed: bool = False
+    keep: Callable[[int], bool] = keep
 
     @property
     def whole(self) -> bool:
@@ -124,16 +124,17 @@ class Work:
 
         False where nothing is left, or the state has no room. A list of texts has an event for each.
         """
-        match request := self.request:
-            case messages.EmbedRequest() if count < len(request.inputs):
-                self.request = replace(request, inputs=request.inputs[count:])
-            case messages.RerankRequest() if count < len(request.documents):
-                self.request = replace(request, documents=request.documents[count:])
-            case _ if isinstance(event, messages.Rest) and self.keep(len(event.state)):
-                assert isinstance(request, messages.SpeechRequest)
-                self.request = replace(request, rest=event)
-            case _:
+        request = self.request
+        if isinstance(event, messages.Rest) and isinstance(request, messages.SpeechRequest):
+            if not self.keep(len(event.state)):
                 return False
+            self.request = replace(request, rest=event)
+        elif isinstance(request, messages.EmbedRequest) and count < len(request.inputs):
+            self.request = replace(request, inputs=request.inputs[count:])
+        elif isinstance(request, messages.RerankRequest) and count < len(request.documents):
+            self.request = replace(request, documents=request.documents[count:])
+        else:
+            return False
         self.prepared, self.rests, self.resumed = None, True, True
         return True
 

@@ -9,8 +9,8 @@ from typing import Any
 from edgeserve.dataclass import dataclass
 from edgeserve.engines.asr.rests import is_far
 from edgeserve.engines.asr.speakers.turns import Heard, windows
-from edgeserve.engines.asr.stretches import START, Place
-from edgeserve.messages import DiarizeRequest, Rest
+from edgeserve.engines.asr.stretches import Place
+from edgeserve.messages import Rest
 
 VOICE = 256
 """Numbers of a voice."""
