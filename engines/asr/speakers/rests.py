@@ -14,8 +14,6 @@ from edgeserve.messages import Rest
 
 VOICE = 256
 """Numbers of a voice."""
-SKIPPED = 8
-"""As ``rests.SKIPPED``: to decode eight seconds again takes somewhat less time than to hear one."""
 LENGTH = 4
 """Bytes of the number at the end of a state: the length of the JSON in front of it."""
 
@@ -46,7 +44,7 @@ class Known:
 
     def rest(self, place: Place) -> Rest | None:
         """A rest in front of a place; None where it is too near."""
-        if not is_far(self.place.at, place.at, SKIPPED):
+        if not is_far(self.place.at, place.at):
             return None
         self.place = place
         heard = [(one.start, one.frames) for one in self.heard]
