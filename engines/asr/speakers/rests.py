@@ -13,7 +13,7 @@ from edgeserve.engines.asr.stretches import Place
 from edgeserve.messages import Rest
 
 VOICE = 256
-"""Numbers of a voice."""
+"""Numbers of a voice. Six of ten are 0."""
 LENGTH = 4
 """Bytes of the number at the end of a state: the length of the JSON in front of it."""
 
@@ -22,8 +22,8 @@ LENGTH = 4
 class Known:
     """All that is known of a recording so far.
 
-    ``place``: where the answer began or goes on, or may rest since. ``references``: voices of the known speakers,
-    float32 [r, VOICE]. ``heard``: the stretches in front of the place, and those behind it that were heard.
+    ``place``: where the answer began or goes on, or the latest one at which it may rest. ``references``: voices of the
+    known speakers, float32 [r, VOICE]. ``heard``: the stretches so far.
     """
 
     place: Place
@@ -32,25 +32,46 @@ class Known:
 
     @classmethod
     def at_rest(cls, rest: Rest) -> Known:
-        """As it was when the answer rested. The voices stay in the bytes of the state."""
-        import numpy
-
+        """As it was when the answer rested."""
         end = len(rest.state) - LENGTH
         begin = end - int.from_bytes(rest.state[end:], "little")
         head = json.loads(rest.state[begin:end])
-        voices = numpy.frombuffer(rest.state, "<f4", begin // 4).reshape(-1, VOICE)
+        voices = _unpacked(rest.state, begin, head["voices"])
         references, voices = voices[: head["references"]], voices[head["references"] :]
         return cls(Place(rest.at, head["detector"]), references, [*_stretches(head["heard"], voices)])
 
     def rest(self, place: Place) -> Rest | None:
-        """A rest in front of a place; None where it is too near."""
+        """A rest in front of a place; None where it is too near.
+
+        Its state: the numbers of all voices that are not 0, a bit for each number, the JSON, and the JSON's length.
+        """
+        import numpy
+
         if not is_far(self.place.at, place.at):
             return None
         self.place = place
-        heard = [(one.start, one.frames) for one in self.heard]
-        head = json.dumps({"detector": place.detector, "references": len(self.references), "heard": heard}).encode()
-        parts = [self.references, *(one.voices for one in self.heard), head, len(head).to_bytes(LENGTH, "little")]
-        return Rest(place.at, state=b"".join(parts))
+        voices = [self.references, *(one.voices for one in self.heard)]
+        head = json.dumps(
+            {
+                "detector": place.detector,
+                "references": len(self.references),
+                "voices": sum(map(len, voices)),
+                "heard": [(one.start, one.frames) for one in self.heard],
+            }
+        ).encode()
+        numbers, bits = [one[one != 0] for one in voices], [numpy.packbits(one != 0).tobytes() for one in voices]
+        return Rest(place.at, state=b"".join([*numbers, *bits, head, len(head).to_bytes(LENGTH, "little")]))
+
+
+def _unpacked(state: bytes, end: int, count: int) -> Any:
+    """So many voices, whose bits end at byte ``end``: float32 [count, VOICE]."""
+    import numpy
+
+    at = end - count * VOICE // 8
+    there = numpy.unpackbits(numpy.frombuffer(state, numpy.uint8, end - at, at)).reshape(count, VOICE).astype(bool)
+    voices = numpy.zeros((count, VOICE), numpy.float32)
+    voices[there] = numpy.frombuffer(state, numpy.float32, at // 4)
+    return voices
 
 
 def _stretches(heard: Sequence[tuple[int, int]], voices: Any) -> Iterator[Heard]:

@@ -19,7 +19,7 @@ SECOND = 16_000
 def known(references: int, *frames: int) -> Known:
     """Stretches of so many frames, one behind the other."""
     draw = numpy.random.default_rng(len(frames))
-    voices = [draw.random((len(windows(one)), VOICE), numpy.float32) for one in frames]
+    voices = [numpy.maximum(draw.normal(size=(len(windows(one)), VOICE)), 0).astype("f4") for one in frames]
     heard = [Heard(1500 * at, one, voice) for at, (one, voice) in enumerate(zip(frames, voices, strict=True))]
     return Known(START, draw.random((references, VOICE), numpy.float32), heard)
 
@@ -42,7 +42,7 @@ def test_all_that_was_known_is_known_behind_a_rest(references: int, frames: list
 
 @pytest.mark.parametrize(("first", "nearest"), [(0, 30), (600, 30), (1800, 90)])
 def test_the_next_rest_is_farther_the_more_is_skipped(first: int, nearest: int) -> None:
-    """Also from the latest one that was offered: each has all voices, up to 18 MB."""
+    """Also from the latest one that was offered: each has all voices, up to 8 MB."""
     begin: Any = known(0, 160)
     begin.place = Place(first * SECOND)
     assert begin.rest(Place((first + nearest) * SECOND - 1)) is None
