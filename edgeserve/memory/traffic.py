@@ -22,7 +22,15 @@ class Own:
         return self._body() + self.pictures + self.rests
 
 
-own: contextvars.ContextVar[Own] = contextvars.ContextVar("own", default=Own())  # noqa: B039 - no request
+class _NoRequest(Own):
+    """Work of the server itself, whose bytes are nobody's own."""
+
+    @property
+    def held(self) -> int:
+        return 0
+
+
+own: contextvars.ContextVar[Own] = contextvars.ContextVar("own", default=_NoRequest())  # noqa: B039 - it stays 0
 """The bytes of the request that is served, which stay until its end. Threads of hosts see it, too."""
 
 

@@ -293,5 +293,9 @@ def test_answers_that_rest_have_a_common_limit() -> None:
         assert deliveries.held == 16 * MB + SMALLEST
         boxes[0].close()
         assert boxes[1].rest(15 * MB)
+        assert own.get().held == 0, "they belong to no request"
+        for box in boxes:
+            box.close()
+        assert deliveries.held == 0
 
     within(test)
