@@ -278,7 +278,7 @@ class SpeechToText(Engine, Protocol):
 
 
 class Diarizer(Engine, Protocol):
-    def diarize(self, request: DiarizeRequest, cancel: Cancel) -> Iterator[SpeakerEvent | None]:
+    def diarize(self, request: DiarizeRequest, cancel: Cancel) -> Iterator[SpeakerEvent | Rest | None]:
         """The stretches of all speakers in order, disjoint, after the whole audio was heard. Requires hot.
 
         Yields None after a while without an event, as ``transcribe`` does.

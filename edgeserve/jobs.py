@@ -231,6 +231,7 @@ _SPEAKER = JobInfo(
     variable="SPEAKER_MODEL",
     example="resemblyzer",
     companions={"vad": "silero-vad"},
+    rests=True,
     optional=True,
     switch_bytes=10 * GB,
 )

@@ -102,10 +102,14 @@ class SpeechChances:
 
 @dataclass(frozen=True, slots=True)
 class DiarizeRequest:
-    """Speech whose speakers to separate. ``references``: a recording of each known speaker alone."""
+    """Speech whose speakers to separate. ``references``: a recording of each known speaker alone.
+
+    ``rest``: as in ``TranscribeRequest``.
+    """
 
     audio: Audio = field(repr=False)
     references: tuple[Audio, ...] = field(default=(), repr=False)
+    rest: Rest | None = None
 
 
 @dataclass(frozen=True, slots=True)

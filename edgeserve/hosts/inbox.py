@@ -18,7 +18,7 @@ KINDS: dict[type, tuple[type, ...]] = {
     messages.EmbedRequest: (messages.EmbeddingEvent,),
     messages.RerankRequest: (messages.RerankEvent,),
     messages.TranscribeRequest: (*get_args(messages.TranscribeEvent), messages.Rest),
-    messages.DiarizeRequest: (messages.SpeakerEvent,),
+    messages.DiarizeRequest: (messages.SpeakerEvent, messages.Rest),
     messages.SpeakRequest: (messages.AudioEvent, messages.Rest),
     messages.SlotRequest: (messages.SlotEvent,),
     messages.TextRequest: (messages.TextEvent,),

@@ -8,18 +8,29 @@ from collections.abc import Callable
 
 
 class Own:
-    """Bytes of one request: ``body`` returns those of its body, and ``pictures`` are those of its decoded pictures."""
+    """Bytes of one request: ``body`` returns those of its body.
+
+    ``pictures``: those of its decoded pictures. ``rests``: those that its answer needs to go on behind a rest.
+    """
 
     def __init__(self, body: Callable[[], int] = lambda: 0) -> None:
         self._body = body
-        self.pictures = 0
+        self.pictures = self.rests = 0
 
     @property
     def held(self) -> int:
-        return self._body() + self.pictures
+        return self._body() + self.pictures + self.rests
 
 
-own: contextvars.ContextVar[Own] = contextvars.ContextVar("own", default=Own())  # noqa: B039 - no request: it stays 0
+class _NoRequest(Own):
+    """Work of the server itself, whose bytes are nobody's own."""
+
+    @property
+    def held(self) -> int:
+        return 0
+
+
+own: contextvars.ContextVar[Own] = contextvars.ContextVar("own", default=_NoRequest())  # noqa: B039 - it stays 0
 """The bytes of the request that is served, which stay until its end. Threads of hosts see it, too."""
 
 

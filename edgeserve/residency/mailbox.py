@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from edgeserve.clients import NOBODY, Client, Groups
 from edgeserve.errors import Busy
+from edgeserve.memory.traffic import Own, own
 from edgeserve.messages import Event
 from edgeserve.residency import wakes
 from edgeserve.residency.weight import weigh
@@ -45,7 +46,7 @@ class Deliveries:
 
     def __init__(self, limit: int = WHOLE) -> None:
         self.limit = limit
-        self._held = self._whole = 0
+        self._held = self._whole = self._rests = 0
         self._kept: Counter[tuple[str, ...]] = Counter()
         self._lock = threading.Lock()
 
@@ -56,7 +57,7 @@ class Deliveries:
     @property
     def held(self) -> int:
         with self._lock:
-            return self._held + self._whole
+            return self._held + self._whole + self._rests
 
     def share(self) -> int:
         """Bytes that one mailbox may hold at this moment."""
@@ -66,6 +67,19 @@ class Deliveries:
         """Count bytes of a mailbox, or give them back with a negative ``size``."""
         with self._lock:
             self._held += size
+
+    def rest(self, former: int, size: int, mine: Own) -> bool:
+        """Count the bytes that an answer needs to go on behind a rest, in place of ``former`` ones.
+
+        False, and nothing changes, where all such answers together would need more than ``limit``. Few bytes always
+        have room.
+        """
+        with self._lock:
+            if size > max(former, SMALLEST) and self._rests - former + size > self.limit:
+                return False
+            self._rests += size - former
+            mine.rests += size - former
+            return True
 
     def keep(self, size: int, groups: Groups) -> None:
         """Count bytes of an answer that is kept until it is whole. Raises Busy beyond a limit, and counts nothing."""
@@ -105,7 +119,8 @@ class Mailbox:
         self._lock = threading.Lock()
         self._items: deque[tuple[int, Event | Done, int]] = deque()
         self._arrived = asyncio.Event()
-        self._held = 0
+        self._held = self._rests = 0
+        self._own = own.get()
         self._full = self._closed = self._asleep = False
 
     def put(self, number: int, item: Event | Done) -> None:
@@ -120,6 +135,17 @@ class Mailbox:
             asleep, self._asleep = self._asleep, False
         if asleep:  # a reader behind its engine finds the item by itself
             wakes.wake(self._loop, self._arrived.set)
+
+    def rest(self, size: int) -> bool:
+        """Count bytes that the answer needs to go on behind a rest, until the next one. False: it must not rest.
+
+        Any thread. ``close`` gives the bytes back.
+        """
+        with self._lock:
+            if self._closed or not self._deliveries.rest(self._rests, size, self._own):
+                return False
+            self._rests = size
+            return True
 
     def room(self) -> bool:
         """True when the answer may continue. Any thread.
@@ -152,6 +178,8 @@ class Mailbox:
             self._closed = True
             self._items.clear()
             self._give_back(self._held)
+            self._deliveries.rest(self._rests, 0, self._own)
+            self._rests = 0
 
     def _give_back(self, size: int) -> bool:
         """Count an item as read. True when a full mailbox has room again."""

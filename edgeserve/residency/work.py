@@ -60,6 +60,10 @@ def always() -> bool:
     return True
 
 
+def keep(size: int) -> bool:
+    return True
+
+
 def nothing(request: Request) -> None: ...
 
 
@@ -68,7 +72,8 @@ class Work:
     """One request on its way through a gate. Two works are never equal.
 
     ``emit`` takes each event and last a ``Done``, on the thread where it happens. ``room`` says whether the reader's
-    mailbox takes more; an answer without room pauses until the gate's ``wake``. ``begun`` is called on the host's
+    mailbox takes more; an answer without room pauses until the gate's ``wake``. ``keep`` says whether there is room for
+    the bytes of a rest, and counts them in place of those of the one before. ``begun`` is called on the host's
     thread as the answer begins, its engine hot; it must neither wait nor raise. ``context`` carries the request id to
     the log lines of other threads. ``place`` is shared by all work of one lease. ``prepared`` is the engine's own form
     of the request, made before its turn. ``arrived`` and ``started``: when the gate got it, and when its turn came, on
@@ -94,6 +99,7 @@ class Work:
     patience: float | None = None
     rests: bool = False
     resumed: bool = False
+    keep: Callable[[int], bool] = keep
 
     @property
     def whole(self) -> bool:
@@ -105,7 +111,8 @@ class Work:
 
         Such circles last until a collection, which an idle server may never see.
         """
-        self.request, self.prepared, self.emit, self.room = NO_REQUEST, None, ignore, always
+        self.request, self.prepared = NO_REQUEST, None
+        self.emit, self.room, self.keep = ignore, always, keep
 
     def abort(self, reason: EdgeserveError) -> None:
         """Stop within one token or segment and end with ``reason``. The first reason counts."""
@@ -115,17 +122,19 @@ class Work:
     def rest_behind(self, event: Event, count: int) -> bool:
         """End the answer for now behind its latest event; ``count`` of them were told. The work waits for what is left.
 
-        False where nothing is left. A list of texts has an event for each.
+        False where nothing is left, or the state has no room. A list of texts has an event for each.
         """
-        match self.request:
-            case messages.SpeakRequest() | messages.TranscribeRequest() if isinstance(event, messages.Rest):
-                self.request = replace(self.request, rest=event)
-            case messages.EmbedRequest() if count < len(self.request.inputs):
-                self.request = replace(self.request, inputs=self.request.inputs[count:])
-            case messages.RerankRequest() if count < len(self.request.documents):
-                self.request = replace(self.request, documents=self.request.documents[count:])
-            case _:
+        request = self.request
+        if isinstance(event, messages.Rest) and isinstance(request, messages.SpeechRequest):
+            if not self.keep(len(event.state)):
                 return False
+            self.request = replace(request, rest=event)
+        elif isinstance(request, messages.EmbedRequest) and count < len(request.inputs):
+            self.request = replace(request, inputs=request.inputs[count:])
+        elif isinstance(request, messages.RerankRequest) and count < len(request.documents):
+            self.request = replace(request, documents=request.documents[count:])
+        else:
+            return False
         self.prepared, self.rests, self.resumed = None, True, True
         return True
 

@@ -36,4 +36,9 @@ class Begin(NamedTuple):
 
     def is_far(self, at: int) -> bool:
         """Whether sample ``at`` is so far away that the answer may rest there."""
-        return at - self.place.at >= max(REST_SECONDS * INPUT_SAMPLE_RATE, self.place.at // SKIPPED)
+        return is_far(self.place.at, at)
+
+
+def is_far(begun: int, at: int) -> bool:
+    """Whether an answer that began at sample ``begun`` may rest at sample ``at``."""
+    return at - begun >= max(REST_SECONDS * INPUT_SAMPLE_RATE, begun // SKIPPED)

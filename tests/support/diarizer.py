@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
-from support.contract import EngineContract
+from support.contract import EngineContract, told
 
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import DiarizeRequest, Pcm, SpeakerEvent
@@ -27,7 +27,7 @@ class DiarizerContract(EngineContract):
         """The speakers of the two recordings one after the other, with these references."""
         sound = Pcm(self.first + self.second)
         request = DiarizeRequest(sound, tuple(map(Pcm, references)))
-        turns = [one for one in engine.diarize(request, threading.Event()) if one is not None]
+        turns = told(engine.diarize(request, threading.Event()))
         assert all(isinstance(one, SpeakerEvent) for one in turns)
         assert all(one.start < one.end for one in turns)
         assert all(one.end <= other.start for one, other in itertools.pairwise(turns))
@@ -43,7 +43,7 @@ class DiarizerContract(EngineContract):
 
     def test_silence_has_no_speakers_and_is_no_reference(self, hot: Any) -> None:
         silence = Pcm(bytes(len(self.first)))
-        assert not [one for one in hot.diarize(DiarizeRequest(silence), threading.Event()) if one]
+        assert not told(hot.diarize(DiarizeRequest(silence), threading.Event()))
         with pytest.raises(InvalidRequest, match="recording 1 holds no") as caught:
             list(hot.diarize(DiarizeRequest(silence, (Pcm(self.first), silence)), threading.Event()))
         assert caught.value.param == "references"
@@ -52,4 +52,4 @@ class DiarizerContract(EngineContract):
         cancel = threading.Event()
         cancel.set()
         request = DiarizeRequest(Pcm(self.first), (Pcm(self.second),))
-        assert [one for one in hot.diarize(request, cancel) if one] == []
+        assert told(hot.diarize(request, cancel)) == []

@@ -10,6 +10,7 @@ from edgeserve.engines.asr.segments import Rules, frames
 from edgeserve.engines.asr.speakers.clusters import unit
 from edgeserve.engines.asr.speakers.features import mel_power
 from edgeserve.engines.asr.speakers.turns import Heard, windows
+from edgeserve.engines.asr.stretches import START, Place
 from edgeserve.engines.asr.vad import Vad
 from edgeserve.engines.asr.whisper.features import HOP
 from edgeserve.engines.onnx import session
@@ -27,17 +28,19 @@ class SpeakerEncoder:
         self._graph = session.session(graph, threads=threads)
         self._detector = Vad(detector)
 
-    def hear(self, arrays: Iterable[Any]) -> Iterator[Heard | None]:
+    def hear(self, arrays: Iterable[Any], place: Place = START) -> Iterator[Place | Heard | None]:
         """The windows of each stretch of speech that is long enough, in order. Holds one stretch at a time.
 
-        None for a shorter one, and in a long silence: other requests may have their turn.
+        The place of each stretch comes first. None for a shorter one, and in a long silence: other requests may have
+        their turn.
         """
         import numpy
 
-        for stretch in self._detector.stretches(arrays, SPEECH):
+        for stretch in self._detector.stretches(arrays, SPEECH, place):
             if stretch is None:
                 yield None
                 continue
+            yield stretch.place
             mel = mel_power(stretch.samples)[: len(stretch.samples) // HOP]
             if spans := windows(len(mel)):
                 voices = [self._voices(mel, spans[at : at + BATCH]) for at in range(0, len(spans), BATCH)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,13 @@ from edgeserve.engine import Cancel, Footprint, ModelSpec
 from edgeserve.engines.asr.model import VAD_BYTES
 from edgeserve.engines.asr.speakers.clusters import unit
 from edgeserve.engines.asr.speakers.encoder import SpeakerEncoder
+from edgeserve.engines.asr.speakers.rests import VOICE, Known
 from edgeserve.engines.asr.speakers.turns import SHORTEST, Heard, turns
-from edgeserve.engines.asr.stretches import Source
+from edgeserve.engines.asr.stretches import START, Place, Source
 from edgeserve.engines.asr.whisper.features import FRAMES_PER_SECOND
 from edgeserve.engines.onnx.ladder import OnnxLadder
 from edgeserve.errors import EngineFailure, InvalidRequest
-from edgeserve.messages import DiarizeRequest, SpeakerEvent
+from edgeserve.messages import Audio, DiarizeRequest, Rest, SpeakerEvent
 from edgeserve.system import heap
 
 FLOAT = 4
@@ -67,7 +68,7 @@ class OnnxDiarizer(OnnxLadder[SpeakerEncoder]):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec, DiarizerFiles(spec))
 
-    def diarize(self, request: DiarizeRequest, cancel: Cancel) -> Iterator[SpeakerEvent | None]:
+    def diarize(self, request: DiarizeRequest, cancel: Cancel) -> Iterator[SpeakerEvent | Rest | None]:
         """As ``Diarizer.diarize``. Raises InvalidRequest for a reference without speech."""
         encoder = self._opened()
         try:
@@ -76,34 +77,45 @@ class OnnxDiarizer(OnnxLadder[SpeakerEncoder]):
             heap.trim()
 
 
-def _diarize(encoder: SpeakerEncoder, request: DiarizeRequest, cancel: Cancel) -> Iterator[SpeakerEvent | None]:
-    import numpy
-
-    references = []
-    for number, audio in enumerate(request.references):
-        voices = []
-        for one in encoder.hear(Source(audio, cancel)):
-            if one is not None:
-                voices.append(one.voices)
-            yield None
-        if cancel.is_set():
-            return
-        references.append(_mean(voices, number))
-    heard: list[Heard] = []
-    for one in encoder.hear(Source(request.audio, cancel)):
+def _diarize(encoder: SpeakerEncoder, request: DiarizeRequest, cancel: Cancel) -> Iterator[SpeakerEvent | Rest | None]:
+    if request.rest is None:
+        known = Known(START, (yield from _references(encoder, request.references, cancel)), [])
+    else:
+        known = Known.at_rest(request.rest)
+    place = known.place
+    for one in encoder.hear(Source(request.audio, cancel, place.at), place):
+        if isinstance(one, Place):
+            if (rest := known.rest(one)) is not None:
+                yield rest
+            continue
         if one is not None:
-            heard.append(one)
+            known.heard.append(one)
         yield None
     if cancel.is_set():
         return
-    known = numpy.stack(references) if references else numpy.empty((0, 0), numpy.float32)
-    for turn in turns(heard, known):
+    for turn in turns(known.heard, known.references):
         if cancel.is_set():
             return
         if turn is None:
             yield None
         else:
             yield SpeakerEvent(turn.start / FRAMES_PER_SECOND, turn.end / FRAMES_PER_SECOND, turn.speaker)
+
+
+def _references(encoder: SpeakerEncoder, recordings: Sequence[Audio], cancel: Cancel) -> Generator[None, None, Any]:
+    """The voices of the known speakers: float32 [r, VOICE]. They are heard at once, so no answer rests meanwhile."""
+    import numpy
+
+    means = numpy.empty((len(recordings), VOICE), numpy.float32)
+    for number, audio in enumerate(recordings):
+        voices = []
+        for one in encoder.hear(Source(audio, cancel)):
+            if isinstance(one, Heard):
+                voices.append(one.voices)
+            yield None
+        if not cancel.is_set():
+            means[number] = _mean(voices, number)
+    return means
 
 
 def _mean(voices: Sequence[Any], number: int) -> Any:

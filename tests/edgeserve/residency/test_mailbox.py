@@ -13,6 +13,7 @@ from support.cases import each
 
 from edgeserve.clients import Client
 from edgeserve.errors import Busy
+from edgeserve.memory.traffic import Own, own
 from edgeserve.messages import (
     AudioEvent,
     Candidate,
@@ -262,5 +263,46 @@ def test_streams_that_are_not_read_refuse_nobody_a_whole_answer() -> None:
         Kept(deliveries, Client(address="b")).add(2 * MB)
         for box in boxes:
             box.close()
+
+    within(test)
+
+
+def test_what_an_answer_needs_to_go_on_counts_until_its_mailbox_closes() -> None:
+    """The latest rest counts, also as bytes of the answer's own request."""
+
+    async def test() -> None:
+        mine, deliveries = Own(), Deliveries(16 * MB)
+        token = own.set(mine)
+        box = Mailbox(deliveries)
+        own.reset(token)
+        for size in (5 * MB, 9 * MB, 2 * MB):
+            assert box.rest(size)
+            assert deliveries.held == mine.held == size
+        assert deliveries.share() == Deliveries(16 * MB).share(), "it takes no room from readers"
+        box.close()
+        assert deliveries.held == mine.held == 0
+        assert not box.rest(1), "nobody would give it back"
+
+    within(test)
+
+
+def test_answers_that_rest_have_a_common_limit() -> None:
+    """Beyond it an answer must not rest, unless it needs little."""
+
+    async def test() -> None:
+        deliveries = Deliveries(16 * MB)
+        boxes = [Mailbox(deliveries) for _ in range(3)]
+        assert boxes[0].rest(9 * MB)
+        assert not boxes[1].rest(8 * MB)
+        assert boxes[1].rest(7 * MB)
+        assert not boxes[0].rest(10 * MB), "it keeps what it had"
+        assert boxes[2].rest(SMALLEST)
+        assert deliveries.held == 16 * MB + SMALLEST
+        boxes[0].close()
+        assert boxes[1].rest(15 * MB)
+        assert own.get().held == 0, "they belong to no request"
+        for box in boxes:
+            box.close()
+        assert deliveries.held == 0
 
     within(test)

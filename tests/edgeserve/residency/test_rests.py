@@ -16,7 +16,7 @@ from edgeserve.clients import Client
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, Cancelled, ShuttingDown
 from edgeserve.jobs import Job
-from edgeserve.messages import EmbedRequest, Pcm, Request, SpeakRequest, TranscribeRequest
+from edgeserve.messages import DiarizeRequest, EmbedRequest, Pcm, Request, SpeakRequest, TranscribeRequest
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import METHODS, Done, Work
@@ -24,8 +24,9 @@ from edgeserve.residency.work import METHODS, Done, Work
 ADA, BOB = (Client(address=f"192.0.2.{number}") for number in (1, 2))
 SPEECH = SpeakRequest("One two. " * 40)
 SOUND = TranscribeRequest(Pcm(b"\0\0\0\x3f" * 16_000 * 40))
+VOICES = DiarizeRequest(Pcm((b"\0\0\0\x3f" * 16_000 + b"\0\0\x80\x3f" * 16_000) * 20), (Pcm(b"\0\0\x80\x3f"),))
 TEXTS = EmbedRequest(tuple(f"text {number}" for number in range(40)))
-REQUESTS: dict[str, Request] = {"tts": SPEECH, "asr": SOUND, "embedding": TEXTS}
+REQUESTS: dict[str, Request] = {"tts": SPEECH, "asr": SOUND, "embedding": TEXTS, "speaker": VOICES}
 HOT = 2.0
 """Seconds for which a model stays hot while it has work."""
 PART = 0.5
@@ -118,7 +119,7 @@ def long_answers(box: Box, *jobs: Job) -> list[Asked]:
     return asked
 
 
-@each("jobs", ["tts asr", "asr asr", "tts asr tts", "embedding asr"])
+@each("jobs", ["tts asr", "asr asr", "tts asr tts", "embedding asr", "speaker asr"])
 def test_long_answers_take_turns_and_end_whole(jobs: str) -> None:
     """Each turn lasts its hot time and a part of an answer at most, as long as another model waits."""
     with Box() as box:
@@ -154,3 +155,18 @@ def test_an_answer_that_rests_keeps_its_place_and_ends_with_its_client_or_the_se
         assert all(isinstance(one.rest()[1], ShuttingDown) for one in waiting)
         box.go.set()
         assert runs.rest()[1] is None
+
+
+def test_an_answer_goes_on_where_there_is_no_room_for_its_rest() -> None:
+    """Each rest asks for the bytes of its state. The answer that waits has its turn behind the whole other one."""
+    with Box() as box:
+        voices, sound = long_answers(box, "speaker", "asr")
+        asked: list[int] = []
+        voices.work_.keep = lambda size: bool(asked.append(size))
+        box.go.set()
+        assert voices.rest() == (whole("speaker", VOICES), None)
+        assert sound.rest() == (whole("asr", SOUND), None)
+        assert not voices.work_.resumed
+        assert engine_of(box.gates[0]).steps.count("heat") == 1
+        assert asked == sorted(asked)
+        assert len(asked) > HOT / PART

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
-from support.contract import told
+from support.contract import resumed, told
 from support.diarizer import DiarizerContract
 from support.piper import needs_phonemizer, noiseless
 from support.speech import SENTENCES, STORY, at_16k, spoken
@@ -77,7 +78,7 @@ class TestResemblyzer(DiarizerContract):
         said = [(who, say(text)) for text in SENTENCES for who, say in enumerate((spoken, joe))]
         ends = numpy.cumsum([len(one) + len(GAP) for _, one in said]) / 16_000
         sound = numpy.concatenate([part for _, one in said for part in (one, GAP)])
-        turns = list(filter(None, hot.diarize(DiarizeRequest(Pcm(sound.tobytes())), threading.Event())))
+        turns = told(hot.diarize(DiarizeRequest(Pcm(sound.tobytes())), threading.Event()))
         assert {one.speaker for one in turns} == {0, 1}
         wrong = sum(
             misheard(turns, who, start, end) for (who, _), start, end in zip(said, [0, *ends], ends, strict=False)
@@ -87,9 +88,25 @@ class TestResemblyzer(DiarizerContract):
     @pytest.mark.parametrize("reader", ["hibari", "joe"])
     def test_one_reader_is_one_speaker(self, hot: Any, joe: Callable[[str], Any], reader: str) -> None:
         sound = Pcm((spoken if reader == "hibari" else joe)(STORY).tobytes())
-        turns = list(filter(None, hot.diarize(DiarizeRequest(sound), threading.Event())))
+        turns = told(hot.diarize(DiarizeRequest(sound), threading.Event()))
         assert {one.speaker for one in turns} == {0}
         assert sum(one.end - one.start for one in turns) > 0.7 * sound.seconds
+
+    def test_behind_a_rest_all_is_as_without(self, hot: Any, joe: Callable[[str], Any]) -> None:
+        """References are not heard again, and nothing is missing or comes twice, wherever the answer may rest."""
+        said = [say(text) for text in (*SENTENCES, STORY) for say in (spoken, joe)]
+        sound = Pcm(numpy.concatenate([part for one in said for part in (one, GAP)]).tobytes())
+        request = DiarizeRequest(sound, (Pcm(self.second), Pcm(self.first)))
+        alone = told(hot.diarize(request, threading.Event()))
+        asked: list[DiarizeRequest] = []
+
+        def answer(one: DiarizeRequest) -> Iterator[Any]:
+            asked.append(replace(one, references=(Pcm(b""),) * 2 if one.rest else one.references))
+            return hot.diarize(asked[-1], threading.Event())
+
+        assert {one.speaker for one in alone} == {0, 1}
+        assert list(resumed(answer, request)) == alone
+        assert len(asked) - 1 >= sound.seconds // 45
 
     def test_others_have_their_turn_in_a_long_silence(self, hot: Any) -> None:
         silence = Pcm(bytes(4 * FRAME * TURN_FRAMES * 5 // 2))
