@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from edgeserve.engines.asr.whisper.decode import Decoded, MayEnd
 from edgeserve.engines.asr.whisper.onnx import WhisperOnnx
 from edgeserve.engines.asr.whisper.parts import boundaries
 from edgeserve.errors import ConfigError, InvalidRequest
-from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd, Word
+from edgeserve.messages import Pcm, Rest, SegmentEvent, TranscribeRequest, TranscriptEnd, Word
 from edgeserve.models.convert import whisper as convert
 
 SECOND = 16_000
@@ -273,6 +274,22 @@ def test_speech_after_the_last_timestamp_of_a_passage_is_heard_with_its_text(
     assert [tuple(token for token in one.tokens if token < script.first) for one in found] == [(A,), (A,), (B,)]
     assert [one.start for one in found] == pytest.approx([0.0, 9.0, 27.2], abs=0.2)
     assert [A in prompt for prompt in script.prompts] == [False, False, True]
+
+
+@pytest.mark.slow
+def test_a_time_behind_a_passage_takes_nothing_from_the_next_one(
+    together: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third of three passages that begin together says that it ends at 77 s, a second behind its end."""
+    ends = (27.0, 52.0, 76.0, 101.0)
+    third = [0.0, A, 9.0, 9.0], [0.0, A, 16.0, 16.0]
+    script = Script(together, [0.0, A, 8.0], [0.0, A, 8.0], *third, [0.0, B, 24.0], [0.0, B, 18.0])
+    monkeypatch.setattr(whisper, "Batch", script)
+    monkeypatch.setattr(together._model, "_split", quiet_at(*ends))
+    known = {"detector": None, "at": 0, "language": "de"}
+    *found, end = transcribe(together, 120.0, rest=Rest(0, state=json.dumps(known).encode()))
+    assert [one.start for one in found] == pytest.approx([0.0, 27.2, 52.2, 61.2, 76.2, 101.2], abs=0.25)
+    assert (found[-1].end, end.duration) == (pytest.approx(119.2, abs=0.25), 120.0)
 
 
 @pytest.mark.slow
