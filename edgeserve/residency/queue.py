@@ -33,7 +33,7 @@ class Queue:
         self._resting: Rounds[Work] = Rounds()
         """Answers of which a part has been given. They begin before all others, but for those of ``_first``."""
         self._first: frozenset[Work] = frozenset()
-        """What waited when the latest of them ended for now."""
+        """Work that waited when the latest of them ended for now."""
 
     def __iter__(self) -> Iterator[Work]:
         """All work that has not ended."""
