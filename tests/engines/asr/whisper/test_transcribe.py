@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ from edgeserve.engines.asr.stretches import Place, Stretch, whole
 from edgeserve.engines.asr.whisper import passage as whisper_passage
 from edgeserve.engines.asr.whisper import transcribe as whisper
 from edgeserve.engines.asr.whisper.decode import Decoded, MayEnd
+from edgeserve.engines.asr.whisper.joined import Joined
 from edgeserve.engines.asr.whisper.onnx import WhisperOnnx
 from edgeserve.engines.asr.whisper.parts import boundaries
 from edgeserve.errors import ConfigError, InvalidRequest
@@ -290,6 +292,26 @@ def test_a_time_behind_a_passage_takes_nothing_from_the_next_one(
     *found, end = transcribe(together, 120.0, rest=Rest(0, state=json.dumps(known).encode()))
     assert [one.start for one in found] == pytest.approx([0.0, 27.2, 52.2, 61.2, 76.2, 101.2], abs=0.25)
     assert (found[-1].end, end.duration) == (pytest.approx(119.2, abs=0.25), 120.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("places", ["engine", "together"])
+def test_an_answer_that_ends_early_leaves_no_arrays(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, places: str
+) -> None:
+    """One that rests or is cancelled. While a worker rests, nothing collects cycles: its next answer found no room."""
+    engine = request.getfixturevalue(places)
+    monkeypatch.setattr(whisper, "Batch", Script(engine, *([0.0, A, 8.0] for _ in range(4))))
+    monkeypatch.setattr(engine._model, "_split", quiet_at(27.0, 52.0))
+    gc.collect()
+    gc.disable()
+    try:
+        answer = engine.transcribe(TranscribeRequest(Pcm(bytes(4 * 80 * SECOND)), language="de"), threading.Event())
+        assert next(event for event in answer if isinstance(event, SegmentEvent))
+        answer.close()
+        assert not [one for one in gc.get_objects() if isinstance(one, Joined)]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.slow
