@@ -138,8 +138,9 @@ class _Desk:
                     yield from self._ready()
                     yield from self._fill()
         finally:
+            self._batch.end()  # its texts and the passages know each other: arrays would wait for a collection
             for one in self._order:
-                one.work.close()  # it knows its passage, which knows it: their arrays would wait for a collection
+                one.work.close()
         if cancel.is_set():  # a cancelled source ends early, and so do the passages
             raise Cancelled(CANCELLED)
 

@@ -20,7 +20,7 @@ from edgeserve.engines.asr.segments import FRAME
 from edgeserve.engines.asr.stretches import Place, Stretch, whole
 from edgeserve.engines.asr.whisper import passage as whisper_passage
 from edgeserve.engines.asr.whisper import transcribe as whisper
-from edgeserve.engines.asr.whisper.decode import Decoded, MayEnd
+from edgeserve.engines.asr.whisper.decode import Batch, Decoded, MayEnd
 from edgeserve.engines.asr.whisper.joined import Joined
 from edgeserve.engines.asr.whisper.onnx import WhisperOnnx
 from edgeserve.engines.asr.whisper.parts import boundaries
@@ -100,6 +100,9 @@ class Script:
         last = max(self._begun)
         self._begun[place] = self._begun[last]
         del self._begun[last]
+
+    def end(self) -> None:
+        self._begun.clear()
 
 
 def transcribe(engine: OnnxSpeechToText, seconds: float, **settings: Any) -> list[Any]:
@@ -301,15 +304,16 @@ def test_an_answer_that_ends_early_leaves_no_arrays(
 ) -> None:
     """One that rests or is cancelled. While a worker rests, nothing collects cycles: its next answer found no room."""
     engine = request.getfixturevalue(places)
-    monkeypatch.setattr(whisper, "Batch", Script(engine, *([0.0, A, 8.0] for _ in range(4))))
     monkeypatch.setattr(engine._model, "_split", quiet_at(27.0, 52.0))
     gc.collect()
     gc.disable()
     try:
         answer = engine.transcribe(TranscribeRequest(Pcm(bytes(4 * 80 * SECOND)), language="de"), threading.Event())
-        assert next(event for event in answer if isinstance(event, SegmentEvent))
+        for _ in range(40):
+            next(answer)
+        assert [one for one in gc.get_objects() if isinstance(one, Batch)]
         answer.close()
-        assert not [one for one in gc.get_objects() if isinstance(one, Joined)]
+        assert not [one for one in gc.get_objects() if isinstance(one, Joined | Batch)]
     finally:
         gc.enable()
 
