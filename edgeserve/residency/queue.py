@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 
 from edgeserve.clients import Groups, Idle
+from edgeserve.messages import EmbedRequest, RerankRequest
 from edgeserve.residency.rounds import Rounds, sacrifice
 from edgeserve.residency.work import Work
 
@@ -35,7 +36,9 @@ class Queue:
         self._closed = -math.inf
         """The time at which nobody more began, for such a prompt."""
         self._resting: Rounds[Work] = Rounds()
-        """Answers of which a part has been given. They begin before all others, beside which they were under way."""
+        """Answers of which a part has been given. They begin before all others, but for those of ``_first``."""
+        self._first: frozenset[Work] = frozenset()
+        """Work that waited when the latest of them ended for now."""
 
     def __iter__(self) -> Iterator[Work]:
         """All work that has not ended."""
@@ -112,20 +115,28 @@ class Queue:
             return due and now < self._closed + CLOSED_SECONDS
 
     def take(self, newcomer: Idle | None = None) -> Work | None:
-        """Take the work whose turn it is, as ``Rounds.take`` with ``newcomer`` as ``idle``. None without any.
-
-        Answers that go on come first.
-        """
+        """Take the work whose turn it is, as ``Rounds.take`` with ``newcomer`` as ``idle``. None without any."""
         with self._state:
-            if (resting := self._resting.next()) is not None:
-                self._resting.remove(resting, turn=True)
-                self._waiting.begin(resting)
-                return resting
             # The slots of a batch are shared out. A single place changes hands: an answer that its reader pauses takes
             # none, and must not delay the next one of its client.
             self._waiting.by_count = self._slots() > 1
+            resting = self._resting.next()
+            if resting is not None and not self._goes_before(resting, self._waiting.next(idle=newcomer)):
+                self._first = frozenset()
+                self._resting.remove(resting, turn=True)
+                self._waiting.begin(resting)
+                return resting
             work = self._waiting.take(idle=newcomer)
             return work and self._begun(work)
+
+    def _goes_before(self, resting: Work, other: Work | None) -> bool:
+        """Whether work of another client has its turn before an answer goes on: it would else wait for all its parts.
+
+        A list goes on first: what is left of it needs the context that its engine had, and comes back with for it.
+        """
+        if other not in self._first or isinstance(resting.request, EmbedRequest | RerankRequest):
+            return False
+        return other is not None and other.place.groups != resting.place.groups
 
     @staticmethod
     def _begun(work: Work) -> Work:
@@ -176,6 +187,7 @@ class Queue:
                 work.rests = False
                 self._waiting.end(work)
                 self._resting.add(work)
+                self._first = frozenset(self._waiting)
                 return True
             if work.resumed or not work.ask_for_whole(error) or not self._waiting.end(work):
                 return False

@@ -135,6 +135,10 @@ class Batch:
                 self._past[name] = array[:last]
         self._shorten()
 
+    def end(self) -> None:
+        """Forget all windows."""
+        self._texts, self._past, self._audio = [], {}, {}
+
     def _check(self) -> None:
         if self._cancel.is_set():
             raise Cancelled(CANCELLED)

@@ -231,7 +231,8 @@ class _Windows:
                 (part, (part[0] - first) * FRAMES_PER_TIMESTAMP, (part[-1] - first) * FRAMES_PER_TIMESTAMP)
                 for part in (tokens[low:high] for low, high in itertools.pairwise(bounds))
             ]
-            moved = size if ends_alone else (tokens[cuts[-1] - 1] - first) * FRAMES_PER_TIMESTAMP
+            told = (tokens[cuts[-1] - 1] - first) * FRAMES_PER_TIMESTAMP
+            moved = size if ends_alone else min(told, size)  # a time may lie in the silence behind a short window
         segments = [self._segment(part, at + low, at + min(high, size), decoded) for part, low, high in pieces]
         return [one for one in segments if one.text.strip() and one.start < one.end], moved or size
 

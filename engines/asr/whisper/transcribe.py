@@ -127,21 +127,30 @@ class _Desk:
 
         A doubtful text is tried at six temperatures: windows of 30 s may take a thousand steps.
         """
-        yield from self._fill()
-        while self._order:
-            yield from self._ready()
-            if self._seated:
-                ended = self._batch.step()
-                yield None
-                for place, decoded in ended:
-                    yield from self._go_on(place, decoded)
-            if not self._rounds:
-                yield from self._fill()
-            elif not self._seated:
+        try:
+            yield from self._fill()
+            while self._order:
                 yield from self._ready()
-                yield from self._fill()
+                yield from self._step()
+                if not self._rounds:
+                    yield from self._fill()
+                elif not self._seated:
+                    yield from self._ready()
+                    yield from self._fill()
+        finally:
+            self._batch.end()  # its texts and the passages know each other: arrays would wait for a collection
+            for one in self._order:
+                one.work.close()
         if cancel.is_set():  # a cancelled source ends early, and so do the passages
             raise Cancelled(CANCELLED)
+
+    def _step(self) -> Told[None]:
+        """Decode a token of each passage, and let those go on whose texts have ended."""
+        ended = self._batch.step() if self._seated else []
+        if self._seated:
+            yield None
+        for place, decoded in ended:
+            yield from self._go_on(place, decoded)
 
     def _go_on(self, place: int, decoded: Decoded) -> Told[None]:
         """Give a text to its passage. Segments that are ready go first: the next window takes its time."""

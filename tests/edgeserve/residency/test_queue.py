@@ -28,6 +28,7 @@ from edgeserve.messages import (
     Message,
     Request,
     RerankRequest,
+    Rest,
     SpeakRequest,
     TextRequest,
 )
@@ -364,6 +365,41 @@ def test_clients_whose_answers_rest_take_turns() -> None:
     queue = Queue(threading.Condition())
     first, second, other = resting(queue, ADA, ADA, BOB)
     assert [queue.take() for _ in range(3)] == [first, other, second]
+
+
+def waiting(queue: Queue, client: Client) -> Work:
+    work = Work(SpeakRequest("word"), lambda item: None, place=Place(client))
+    queue.add(work)
+    queue.arrive(work)
+    return work
+
+
+def test_another_client_that_waited_as_an_answer_came_to_rest_begins_before_it_goes_on() -> None:
+    """It would else wait for all parts of a long answer, where memory is short for both. Newcomers wait for one."""
+    queue = Queue(threading.Condition())
+    long, short, own = waiting(queue, ADA), waiting(queue, BOB), waiting(queue, ADA)
+    assert queue.take() is long
+    assert long.rest_behind(Rest(1), 1)
+    assert queue.wait_again(long, None)
+    later = waiting(queue, CLEO)
+    assert queue.take() is short
+    queue.put_back(short)
+    assert queue.take() is short
+    assert queue.end(short)
+    assert [queue.take() for _ in range(3)] == [long, later, own]
+
+
+def test_a_list_goes_on_before_others() -> None:
+    """Its engine comes back with the context that the list needs."""
+    queue = Queue(threading.Condition())
+    first = Work(EmbedRequest(("one", "two")), lambda item: None, place=Place(ADA))
+    queue.add(first)
+    queue.arrive(first)
+    assert queue.take() is first
+    other = waiting(queue, BOB)
+    assert first.rest_behind(EmbeddingEvent(b"", 1), 1)
+    assert queue.wait_again(first, None)
+    assert [queue.take(), queue.take()] == [first, other]
 
 
 def test_an_answer_that_rests_may_take_the_place_of_one_that_nobody_reads() -> None:

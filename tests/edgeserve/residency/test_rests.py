@@ -34,10 +34,14 @@ PART = 0.5
 
 
 class Box(World):
-    """A machine with room for one of its engines. Each part of an answer moves the clock."""
+    """A machine with room for one of its engines. Each part of an answer moves the clock.
 
-    def __init__(self) -> None:
+    ``request``: MB of each answer.
+    """
+
+    def __init__(self, request: int = 5) -> None:
         super().__init__(100)
+        self.request = request
         self.gates: list[Gate] = []
         self.go = threading.Event()
         """Until it is set, no answer goes on."""
@@ -50,7 +54,7 @@ class Box(World):
 
     def gate(self, job: Job, name: str) -> Gate:
         kind: Any = FAKES[job]
-        options = {"mapped_mb": 0, "private_mb": 60, "request_mb": 5}
+        options = {"mapped_mb": 0, "private_mb": 60, "request_mb": self.request}
         engine = kind(ModelSpec(job, name, f"{kind.__module__}:{kind.__name__}", id=name, options=options))
         gate = gate_of(engine, self.governor, clock=self.clock, queue_limit=2)
 
@@ -83,11 +87,12 @@ class Box(World):
 
 
 class Asked(Mailbox):
-    """One request of a client. ``begun`` counts how often it was said to begin."""
+    """One request of a client. ``begun`` counts how often it was said to begin. ``ended``: on the gate's clock."""
 
     def __init__(self, gate: Gate, request: Request, client: Client = ADA) -> None:
         super().__init__()
         self.begun = 0
+        self.ended: float | None = None
         self._gate, self._client = gate, client
         gate.acquire(None, client)
         self.work_ = Work(request, self._emit, begun=self._begin, place=Place(client))
@@ -98,6 +103,7 @@ class Asked(Mailbox):
 
     def _emit(self, item: Any) -> None:
         if isinstance(item, Done):
+            self.ended = self._gate.clock()
             self._gate.release(self._client)
         self.items.put(item)
 
@@ -134,6 +140,22 @@ def test_long_answers_take_turns_and_end_whole(jobs: str) -> None:
         parts = HOT / PART + 1
         assert min(turns) >= 40 / parts / 2
         assert sum(turns) <= len(kinds) * (40 / (HOT / PART) + 1)
+
+
+@each("jobs", ["tts asr", "asr tts"])
+def test_a_short_answer_of_another_client_waits_for_one_part_of_a_long_one(jobs: str) -> None:
+    """There is no memory for both at once: it would else begin as the long one ends."""
+    with Box(request=22) as box:
+        long, other = long_answers(box, *jobs.split())  # type: ignore[arg-type]
+        request: Any = REQUESTS[jobs.split()[0]]
+        short = SpeakRequest("One.") if isinstance(request, SpeakRequest) else TranscribeRequest(Pcm(bytes(64_000)))
+        asked = Asked(box.gates[0], short, BOB)
+        box.go.set()
+        assert long.rest() == (whole(jobs.split()[0], request), None)  # type: ignore[arg-type]
+        assert (asked.rest()[1], other.rest()[1]) == (None, None)
+        assert asked.ended is not None
+        assert long.ended is not None
+        assert long.ended - asked.ended > 20 * PART, "of 40 parts"
 
 
 def test_an_answer_that_rests_keeps_its_place_and_ends_with_its_client_or_the_server() -> None:

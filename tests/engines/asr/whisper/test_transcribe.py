@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,7 +20,8 @@ from edgeserve.engines.asr.segments import FRAME
 from edgeserve.engines.asr.stretches import Place, Stretch, whole
 from edgeserve.engines.asr.whisper import passage as whisper_passage
 from edgeserve.engines.asr.whisper import transcribe as whisper
-from edgeserve.engines.asr.whisper.decode import Decoded, MayEnd
+from edgeserve.engines.asr.whisper.decode import Batch, Decoded, MayEnd
+from edgeserve.engines.asr.whisper.joined import Joined
 from edgeserve.engines.asr.whisper.onnx import WhisperOnnx
 from edgeserve.engines.asr.whisper.parts import boundaries
 from edgeserve.errors import ConfigError, InvalidRequest
@@ -97,6 +100,9 @@ class Script:
         last = max(self._begun)
         self._begun[place] = self._begun[last]
         del self._begun[last]
+
+    def end(self) -> None:
+        self._begun.clear()
 
 
 def transcribe(engine: OnnxSpeechToText, seconds: float, **settings: Any) -> list[Any]:
@@ -313,6 +319,43 @@ def test_speech_after_the_last_timestamp_of_a_passage_is_heard_with_its_text(
     assert [tuple(token for token in one.tokens if token < script.first) for one in found] == [(A,), (A,), (B,)]
     assert [one.start for one in found] == pytest.approx([0.0, 9.0, 27.2], abs=0.2)
     assert [A in prompt for prompt in script.prompts] == [False, False, True]
+
+
+@pytest.mark.slow
+def test_a_time_behind_a_passage_takes_nothing_from_the_next_one(
+    together: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third of three passages that begin together says that it ends at 77 s, a second behind its end."""
+    ends = (27.0, 52.0, 76.0, 101.0)
+    third = [0.0, A, 9.0, 9.0], [0.0, A, 16.0, 16.0]
+    script = Script(together, [0.0, A, 8.0], [0.0, A, 8.0], *third, [0.0, B, 24.0], [0.0, B, 18.0])
+    monkeypatch.setattr(whisper, "Batch", script)
+    monkeypatch.setattr(together._model, "_split", quiet_at(*ends))
+    known = {"detector": None, "at": 0, "language": "de"}
+    *found, end = transcribe(together, 120.0, rest=Rest(0, state=json.dumps(known).encode()))
+    assert [one.start for one in found] == pytest.approx([0.0, 27.2, 52.2, 61.2, 76.2, 101.2], abs=0.25)
+    assert (found[-1].end, end.duration) == (pytest.approx(119.2, abs=0.25), 120.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("places", ["engine", "together"])
+def test_an_answer_that_ends_early_leaves_no_arrays(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, places: str
+) -> None:
+    """One that rests or is cancelled. While a worker rests, nothing collects cycles: its next answer found no room."""
+    engine = request.getfixturevalue(places)
+    monkeypatch.setattr(engine._model, "_split", quiet_at(27.0, 52.0))
+    gc.collect()
+    gc.disable()
+    try:
+        answer = engine.transcribe(TranscribeRequest(Pcm(bytes(4 * 80 * SECOND)), language="de"), threading.Event())
+        for _ in range(40):
+            next(answer)
+        assert [one for one in gc.get_objects() if isinstance(one, Batch)]
+        answer.close()
+        assert not [one for one in gc.get_objects() if isinstance(one, Joined | Batch)]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.slow
