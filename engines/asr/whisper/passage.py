@@ -158,8 +158,7 @@ class _Windows:
             said = [token for segment in segments for token in segment.tokens]
             reset = best.temperature > PROMPT_RESET_TEMPERATURE
             reading.carried = [] if reset else [*carried, *said][-PROMPT_TOKENS:]
-            # A timestamp may lie behind the passage: the next one begins at its end.
-            reading.at = reading.at + moved if end is None else min(reading.at + moved, end)
+            reading.at += moved
             yield None
 
     def _window(self, first: int, at: int, end: int | None) -> tuple[Any, int] | None:
