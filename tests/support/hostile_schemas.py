@@ -221,9 +221,8 @@ def schemas(draw: st.DrawFn) -> Any:
         while isinstance(node, dict | list) and node:
             key = draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
             if not isinstance(node[key], dict | list) or draw(st.integers(0, 3)) == 0:
-                node[draw(st.sampled_from(KEYWORDS)) if isinstance(node, dict) and draw(st.booleans()) else key] = draw(
-                    values
-                )
+                place = draw(st.sampled_from(KEYWORDS)) if isinstance(node, dict) and draw(st.booleans()) else key
+                node[place] = copy.deepcopy(draw(values))  # a later round may replace a part of it
                 break
             node = node[key]
     return schema
