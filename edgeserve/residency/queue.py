@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -36,9 +37,8 @@ class Queue:
         self._closed = -math.inf
         """The time at which nobody more began, for such a prompt."""
         self._resting: Rounds[Work] = Rounds()
-        """Answers of which a part has been given. They begin before all others, but for those of ``_first``."""
-        self._first: frozenset[Work] = frozenset()
-        """Work that waited when the latest of them ended for now."""
+        """Answers of which a part has been given. They begin before all that came since they rest."""
+        self._numbers = itertools.count()
 
     def __iter__(self) -> Iterator[Work]:
         """All work that has not ended."""
@@ -70,6 +70,7 @@ class Queue:
         with self._state:
             if not (self._arriving.remove(work, turn=True) or self._reading.remove(work, turn=True)):
                 return False
+            work.number = next(self._numbers)
             (self._whole if work.whole else self._waiting).add(work)
             return True
 
@@ -122,7 +123,6 @@ class Queue:
             self._waiting.by_count = self._slots() > 1
             resting = self._resting.next()
             if resting is not None and not self._goes_before(resting, self._waiting.next(idle=newcomer)):
-                self._first = frozenset()
                 self._resting.remove(resting, turn=True)
                 self._waiting.begin(resting)
                 return resting
@@ -134,9 +134,9 @@ class Queue:
 
         A list goes on first: what is left of it needs the context that its engine had, and comes back with for it.
         """
-        if other not in self._first or isinstance(resting.request, EmbedRequest | RerankRequest):
+        if other is None or isinstance(resting.request, EmbedRequest | RerankRequest):
             return False
-        return other is not None and other.place.groups != resting.place.groups
+        return other.number < resting.number and other.place.groups != resting.place.groups
 
     @staticmethod
     def _begun(work: Work) -> Work:
@@ -187,7 +187,7 @@ class Queue:
                 work.rests = False
                 self._waiting.end(work)
                 self._resting.add(work)
-                self._first = frozenset(self._waiting)
+                work.number = next(self._numbers)
                 return True
             if work.resumed or not work.ask_for_whole(error) or not self._waiting.end(work):
                 return False
