@@ -81,7 +81,7 @@ class Work:
     context that memory had made smaller. ``patience``: until when it waits for the whole one beside other answers, on
     the gate's clock. ``rests``: the answer has ended for now, and goes on later. ``resumed``: a part of it has been
     given. The work then counts as under way, also while it waits. ``number``: in the order in which works began to
-    wait, or came to rest.
+    wait.
     """
 
     request: Request

@@ -404,6 +404,20 @@ def test_an_answer_that_rests_goes_on_before_those_that_came_since() -> None:
     assert queue.take() is long
 
 
+def test_a_newcomer_waits_for_one_part_of_all_that_a_client_lets_rest() -> None:
+    queue = Queue(threading.Condition())
+    long = [waiting(queue, ADA) for _ in range(4)]
+    assert [queue.take() for _ in long] == long
+    for one in long:
+        assert one.rest_behind(Rest(1), 1)
+        assert queue.wait_again(one, None)
+    later = waiting(queue, BOB)
+    assert (first := queue.take()) in long
+    assert first.rest_behind(Rest(2), 1)
+    assert queue.wait_again(first, None)
+    assert queue.take() is later
+
+
 def test_a_list_goes_on_before_others() -> None:
     """Its engine comes back with the context that the list needs."""
     queue = Queue(threading.Condition())
