@@ -87,7 +87,7 @@ class Accounts:
         with self.changed:
             others = [one for one in self if one.resident.id != model]
             stay = [one.held for one in others if one.resident.pinned or one.resident.leases]
-            unbooked = self._unbooked(readings)
+            unbooked = self.unbooked(readings)
         whole = limit.usable - sum(one.host for one in stay)
         private = most_private(limit, self.policy) - sum(one.private for one in stay)
         return max(0, min(whole, private) - unbooked)
@@ -163,7 +163,7 @@ class Accounts:
         waiting, sizes = self.tickets.ids(), now.process.workers if now else {}
         return [one.occupancy(name in busy, spent, name in waiting, sizes) for name, one in self._entries.items()]
 
-    def _unbooked(self, readings: Readings) -> int:
+    def unbooked(self, readings: Readings) -> int:
         return max(self.base(), overhead(self.occupancies(readings), readings))
 
     def base(self) -> int:
@@ -184,7 +184,7 @@ class Accounts:
 
         While others' requests run, all bytes beyond the least base may be theirs. The caller holds the lock.
         """
-        counted, unbooked = self.passing_of_others(readings), self._unbooked(readings)
+        counted, unbooked = self.passing_of_others(readings), self.unbooked(readings)
         mine = own.get().held
         passing = max(counted, unbooked - self.least_base - mine) if counted or not self.no_reservations() else 0
         left_out = min(counted + mine, unbooked, margin(readings, limit))

@@ -145,7 +145,7 @@ class Admission:
         elif turn.decision.verdict is Verdict.YIELD:
             self._switch.make_way(attempt, turn.decision)
             self._prepare(entry, attempt.terms)
-        elif steady and self._remains.clear(attempt, turn, readings, limit):
+        elif steady and self._remains.clear(attempt, turn, readings):
             self._prepare(entry, attempt.terms)
         elif not steady or (turn.decision.verdict is Verdict.WAIT and not self._stalled(attempt)):
             self._cut_unread(entry, turn)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from edgeserve.engine import Rung
 from edgeserve.memory.accounts import Accounts
-from edgeserve.memory.budget import Budget
 from edgeserve.memory.entry import Entry
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.plan import Verdict
 from edgeserve.memory.relief import QUIET_SECONDS
 from edgeserve.memory.switch import Attempt
+from edgeserve.memory.traffic import own
 from edgeserve.memory.way import Turn
 from edgeserve.system.readings import Readings
 
@@ -26,24 +26,23 @@ class Remains:
         self._trim = trim
         self._trims, self._trimmed_at = 0, -math.inf
 
-    def clear(self, attempt: Attempt, turn: Turn, readings: Readings, limit: Budget) -> bool:
+    def clear(self, attempt: Attempt, turn: Turn, readings: Readings) -> bool:
         """Return remains where no engine makes room, and what is missing may be theirs. True: look again.
 
         First free pages of the heap, once in ``QUIET_SECONDS`` for all requests. Then, while no request runs, the other
         engines step down one by one. At last the request's own goes to warm, once. Raises ShuttingDown.
         """
         stands = turn.way or turn.decision.verdict not in (Verdict.WAIT, Verdict.REFUSE)
-        if stands or not 0 < turn.decision.missing <= self._unexplained(attempt.entry, readings, limit):
+        if stands or not 0 < turn.decision.missing <= self._unexplained(attempt.entry, readings):
             return False
         return self._clear_heap(attempt) or self._clear_engines(attempt)
 
-    def _unexplained(self, entry: Entry, readings: Readings, limit: Budget) -> int:
+    def _unexplained(self, entry: Entry, readings: Readings) -> int:
         """Bytes that neither accounts nor requests under way explain, nor the least that the server had at rest."""
         accounts = self._accounts
         with accounts.changed:
-            unbooked, _ = accounts.beside(readings, limit)
-            kept = entry.beyond(readings.process.workers)
-            return kept + max(0, unbooked - accounts.least_base - accounts.passing_of_others(readings))
+            known = accounts.least_base + accounts.passing_of_others(readings) + own.get().held
+            return entry.beyond(readings.process.workers) + max(0, accounts.unbooked(readings) - known)
 
     def _clear_heap(self, attempt: Attempt) -> bool:
         now = self._accounts.clock()
@@ -53,6 +52,7 @@ class Remains:
         if left <= 0:
             self._trims, self._trimmed_at = self._trims + 1, now
             self._trim()
+            self._trimmed_at = self._accounts.clock()
         elif attempt.trims == self._trims:
             self._accounts.pause(left, attempt.seen)
         else:
@@ -60,11 +60,16 @@ class Remains:
         return True
 
     def _clear_engines(self, attempt: Attempt) -> bool:
-        if attempt.cleared or not self._accounts.no_reservations():
+        if not self._accounts.no_reservations():
             return False
-        others = [one for one in self._accounts if one is not attempt.entry and not one.resident.pinned]
-        others.sort(key=lambda one: one.resident.last_used)
-        if any(self._mover.step_down(one, Rung.COLD, "memory_needed", leased=True) for one in others):
-            return True
-        attempt.cleared = True
-        return self._mover.step_down(attempt.entry, Rung.WARM, "memory_needed", leased=True) is not None
+        if not attempt.cleared:
+            others = [one for one in self._accounts if one is not attempt.entry and not one.resident.pinned]
+            others.sort(key=lambda one: one.resident.last_used)
+            if any(self._mover.step_down(one, Rung.COLD, "memory_needed", leased=True) for one in others):
+                return True
+            attempt.cleared = True
+            if self._mover.step_down(attempt.entry, Rung.WARM, "memory_needed", leased=True) is not None:
+                return True
+        with self._accounts.changed:  # what is left is the server's own
+            self._accounts.least_base = max(self._accounts.least_base, self._accounts.base() - self._accounts.passing)
+        return False

@@ -30,7 +30,7 @@ PATIENCE = 10.0
 LONG_PATIENCE = 15.0
 """Seconds that paused answers keep the memory of their engine from other engines.
 
-A listener who plays speech as it comes reads half of a mailbox, which is 11 s, before the answer continues."""
+A listener who plays speech as it comes reads half of a mailbox, which is 8 s at most, before the answer continues."""
 
 
 class Pressure(Protocol):

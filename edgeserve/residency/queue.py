@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -36,9 +37,10 @@ class Queue:
         self._closed = -math.inf
         """The time at which nobody more began, for such a prompt."""
         self._resting: Rounds[Work] = Rounds()
-        """Answers of which a part has been given. They begin before all others, but for those of ``_first``."""
-        self._first: frozenset[Work] = frozenset()
-        """Work that waited when the latest of them ended for now."""
+        """Answers of which a part has been given. They begin before all others, but for those that ``_goes_before``."""
+        self._numbers = itertools.count(1)
+        self._turns: dict[Groups, int] = {}
+        """The end of each client's latest turn while answers rest. It counts as ``Work.number`` does."""
 
     def __iter__(self) -> Iterator[Work]:
         """All work that has not ended."""
@@ -70,6 +72,7 @@ class Queue:
         with self._state:
             if not (self._arriving.remove(work, turn=True) or self._reading.remove(work, turn=True)):
                 return False
+            work.number = next(self._numbers)
             (self._whole if work.whole else self._waiting).add(work)
             return True
 
@@ -122,7 +125,6 @@ class Queue:
             self._waiting.by_count = self._slots() > 1
             resting = self._resting.next()
             if resting is not None and not self._goes_before(resting, self._waiting.next(idle=newcomer)):
-                self._first = frozenset()
                 self._resting.remove(resting, turn=True)
                 self._waiting.begin(resting)
                 return resting
@@ -132,11 +134,13 @@ class Queue:
     def _goes_before(self, resting: Work, other: Work | None) -> bool:
         """Whether work of another client has its turn before an answer goes on: it would else wait for all its parts.
 
-        A list goes on first: what is left of it needs the context that its engine had, and comes back with for it.
+        It waited as the latest turn of the answer's client ended, and its client has had none since. A list goes on
+        first: what is left of it needs the context that its engine had, and comes back with for it.
         """
-        if other not in self._first or isinstance(resting.request, EmbedRequest | RerankRequest):
+        if other is None or isinstance(resting.request, EmbedRequest | RerankRequest):
             return False
-        return other is not None and other.place.groups != resting.place.groups
+        ours, theirs = (self._turns.get(one.place.groups, 0) for one in (resting, other))
+        return max(theirs, other.number) < ours
 
     @staticmethod
     def _begun(work: Work) -> Work:
@@ -187,7 +191,9 @@ class Queue:
                 work.rests = False
                 self._waiting.end(work)
                 self._resting.add(work)
-                self._first = frozenset(self._waiting)
+                here = {one.place.groups for one in self._open}
+                self._turns = {groups: turn for groups, turn in self._turns.items() if groups in here}
+                self._turns[work.place.groups] = next(self._numbers)
                 return True
             if work.resumed or not work.ask_for_whole(error) or not self._waiting.end(work):
                 return False
@@ -202,6 +208,8 @@ class Queue:
             if work not in self._open:
                 return False
             del self._open[work]
-            if self._waiting.end(work) or work.resumed:
+            if (under_way := self._waiting.end(work)) and self._resting:
+                self._turns[work.place.groups] = next(self._numbers)
+            if under_way or work.resumed:
                 work.place.running -= 1
             return True

@@ -80,7 +80,8 @@ class Work:
     the gate's clock. ``peers``: all unfinished work of the gate; any thread. ``reduced``: the prompt was too long for a
     context that memory had made smaller. ``patience``: until when it waits for the whole one beside other answers, on
     the gate's clock. ``rests``: the answer has ended for now, and goes on later. ``resumed``: a part of it has been
-    given. The work then counts as under way, also while it waits.
+    given. The work then counts as under way, also while it waits. ``number``: in the order in which works began to
+    wait.
     """
 
     request: Request
@@ -100,6 +101,7 @@ class Work:
     rests: bool = False
     resumed: bool = False
     keep: Callable[[int], bool] = keep
+    number: int = 0
 
     @property
     def whole(self) -> bool:

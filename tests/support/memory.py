@@ -234,6 +234,7 @@ class World:
         self.on_wait: Callable[[], None] = lambda: None
         self.peaks = Peaks()
         self.trims = 0
+        self.on_trim: Callable[[], None] = lambda: None
         self.free_heap = 0
         """Bytes of ``probe.base`` that are free pages of the heap."""
         self.code_drops = 0
@@ -264,6 +265,8 @@ class World:
 
     def _trim(self) -> None:
         self.trims += 1
+        assert self.trims < 100, "free pages are returned again and again"
+        self.on_trim()
         self.probe.base, self.free_heap = self.probe.base - self.free_heap, 0
 
     def _drop_code(self) -> int:

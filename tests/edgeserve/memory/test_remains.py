@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from support.cases import each
-from support.memory import FakeResident, World
+from support.memory import POLICY, FakeResident, World
 
 from edgeserve.engine import Rung
 from edgeserve.errors import DoesNotFit
+from edgeserve.memory.traffic import Own, own
 from edgeserve.units import MB
 
 
@@ -90,3 +93,57 @@ def test_the_servers_own_bytes_are_known_beside_answers_in_processes(pid: int | 
         world.probe.base = 20 * MB
         accounts.note_overhead(world.probe.read())
         assert accounts.base() == known * MB
+
+
+def test_files_of_others_on_their_way_do_not_hide_what_was_left() -> None:
+    """A transcription waited 30 s beside an upload, and was answered 503."""
+    policy = dataclasses.replace(POLICY, max_percent=0.9)
+    world = World(300, FakeResident("asr", 0, 100, 100), FakeResident("tts", 0, 40), policy=policy)
+    world.probe.base = 34 * MB
+    world.heat("tts")
+    upload = 13 * MB
+    world.governor.accounts.traffic.come(upload)
+    world.free_heap = 20 * MB
+    world.probe.base += upload + world.free_heap
+    assert world.heat("asr").rung is Rung.HOT
+    assert (world.trims, world.waits) == (1, [])
+
+
+def test_the_body_of_a_request_is_no_remains() -> None:
+    """Engines of others stepped down for a body that has no room."""
+    world, body = beside(pid=7), 80 * MB
+    token = own.set(Own(lambda: body))
+    world.governor.accounts.traffic.come(body)
+    world.probe.base += body
+    try:
+        with pytest.raises(DoesNotFit):
+            world.heat("asr")
+    finally:
+        own.reset(token)
+    assert (world.residents["tts"].rung, world.trims) == (Rung.HOT, 0)
+
+
+def test_engines_step_down_once_for_what_does_not_go() -> None:
+    """The server has grown. A client that asked again and again for a model without room kept all others cold."""
+    world = World(300, FakeResident("asr", 0, 140, 100), FakeResident("tts", 0, 40))
+    world.probe.base = 20 * MB
+    world.heat("tts")
+    world.probe.base = 40 * MB
+    for _ in range(3):
+        if world.residents["tts"].rung is Rung.COLD:
+            world.heat("tts")
+        world.later(2.0)
+        with pytest.raises(DoesNotFit):
+            world.heat("asr")
+    assert world.residents["tts"].opened == 2
+
+
+def test_a_slow_return_of_free_pages_is_not_repeated_for_one_request() -> None:
+    world = World(300, FakeResident("asr", 0, 140, 100))
+    world.probe.base = 20 * MB
+    world.governor.accounts.note_overhead(world.probe.read())
+    world.probe.base = 40 * MB
+    world.on_trim = lambda: world.later(1.1)
+    with pytest.raises(DoesNotFit):
+        world.heat("asr")
+    assert world.trims == 1

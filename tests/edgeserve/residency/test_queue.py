@@ -389,6 +389,35 @@ def test_another_client_that_waited_as_an_answer_came_to_rest_begins_before_it_g
     assert [queue.take() for _ in range(3)] == [long, later, own]
 
 
+def test_an_answer_that_rests_goes_on_before_those_that_came_since() -> None:
+    """Each rest of another answer let newcomers go first: a client that cancelled and asked anew was always next."""
+    queue = Queue(threading.Condition())
+    long, other = waiting(queue, ADA), waiting(queue, BOB)
+    assert queue.take() is long
+    assert long.rest_behind(Rest(1), 1)
+    assert queue.wait_again(long, None)
+    assert queue.take() is other
+    waiting(queue, BOB)
+    assert other.rest_behind(Rest(1), 1)
+    assert queue.wait_again(other, None)
+    queue.withdraw(other)
+    assert queue.take() is long
+
+
+def test_a_newcomer_waits_for_one_part_of_all_that_a_client_lets_rest() -> None:
+    queue = Queue(threading.Condition())
+    long = [waiting(queue, ADA) for _ in range(4)]
+    assert [queue.take() for _ in long] == long
+    for one in long:
+        assert one.rest_behind(Rest(1), 1)
+        assert queue.wait_again(one, None)
+    later = waiting(queue, BOB)
+    assert (first := queue.take()) in long
+    assert first.rest_behind(Rest(2), 1)
+    assert queue.wait_again(first, None)
+    assert queue.take() is later
+
+
 def test_a_list_goes_on_before_others() -> None:
     """Its engine comes back with the context that the list needs."""
     queue = Queue(threading.Condition())
