@@ -85,9 +85,9 @@ class Accounts:
         All of them may be private: a plan that takes the room is not refused.
         """
         with self.changed:
-            others = [one for one in self if one.resident.id != model]
-            stay = [one.held for one in others if one.resident.pinned or one.resident.leases]
-            unbooked = self.unbooked(readings)
+            stay = [one.held for one in self.occupancies(readings) if one.id != model and (one.pinned or one.leases)]
+            beyond = sum(one.beyond(readings.process.workers) for one in self if one.resident.id == model)
+            unbooked = self.unbooked(readings) + beyond
         whole = limit.usable - sum(one.host for one in stay)
         private = most_private(limit, self.policy) - sum(one.private for one in stay)
         return max(0, min(whole, private) - unbooked)

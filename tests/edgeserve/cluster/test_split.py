@@ -146,7 +146,7 @@ def test_a_node_in_a_control_group_lends_what_the_group_has(tmp_path: Path, alon
 
 
 def test_a_node_that_is_too_small_is_named_with_the_sizes(tmp_path: Path, alone: str) -> None:
-    with lenders(64) as others, served(tmp_path, [others[0].node], override_mb=total_with_room(82)) as running:
+    with lenders(64) as others, served(tmp_path, [others[0].node], override_mb=total_with_room(75)) as running:
         answer = ask(running)
         assert answer.status_code == 507
         assert "MB free, and its" in answer.json()["error"]["message"]

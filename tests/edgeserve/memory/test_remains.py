@@ -147,3 +147,11 @@ def test_a_slow_return_of_free_pages_is_not_repeated_for_one_request() -> None:
     with pytest.raises(DoesNotFit):
         world.heat("asr")
     assert world.trims == 1
+
+
+def test_a_model_is_not_promised_the_room_that_its_own_process_has() -> None:
+    """Its layers are laid out by this room: those of a split, beside a worker of 5 MB more, were refused 507."""
+    world = beside(pid=7)
+    free = world.governor.room(world.residents["asr"].spec)
+    world.residents["asr"].left = 5
+    assert world.governor.room(world.residents["asr"].spec) == free - 5 * MB
