@@ -65,8 +65,7 @@ class Accounts:
         self.undelivered, self.helpers = undelivered, helpers
         self.stored: Callable[[], int] = lambda: 0  # bytes of stored responses; any thread
         self.traffic = Traffic()
-        self.clock = clock
-        self.wall = wall
+        self.clock, self.wall = clock, wall
         self.changed = threading.Condition()
         """Held to read or write the accounts; ``stir`` notifies whenever memory may have come free."""
         self.tickets = Tickets()
@@ -164,6 +163,7 @@ class Accounts:
         return [one.occupancy(name in busy, spent, name in waiting, sizes) for name, one in self._entries.items()]
 
     def unbooked(self, readings: Readings) -> int:
+        """Private bytes beside all engines, those that pass included. The caller holds the lock."""
         return max(self.base(), overhead(self.occupancies(readings), readings))
 
     def base(self) -> int:

@@ -81,8 +81,8 @@ class Whisper:
         stretches = Joined(self._split(source, begin.place), begin.known.get("joined"))
         batch = Batch(self._model.graphs, vocabulary, self._places, cancel)
         wanted = Wanted(language, prompt, request.temperature, request.translate, request.word_timestamps)
+        words = request.word_timestamps
         for one in _Desk(self._model, stretches, wanted, batch, self._places, begin).read(cancel):
-            words = request.word_timestamps
             yield placed(one, stretches, with_words=words) if isinstance(one, SegmentEvent) else one
         yield TranscriptEnd(language.code or "en", source.seconds)
 
@@ -146,9 +146,10 @@ class _Desk:
 
     def _step(self) -> Told[None]:
         """Decode a token of each passage, and let those go on whose texts have ended."""
-        ended = self._batch.step() if self._seated else []
-        if self._seated:
-            yield None
+        if not self._seated:
+            return
+        ended = self._batch.step()
+        yield None
         for place, decoded in ended:
             yield from self._go_on(place, decoded)
 
