@@ -123,9 +123,11 @@ class EngineHost(Facts):
     def call(self, task: Callable[[], None]) -> Future[None]:
         return self._worker.call(task)
 
-    def wake(self) -> None:
+    def wake(self, scheduler: Scheduler | None = None) -> None:
         self._stirred.set()
         self._loop.wake()
+        if scheduler is not None:
+            self._worker.put(functools.partial(self._drive, scheduler))
 
     def slowest(self, seconds: float) -> Work | None:
         return self._loop.runs.slowest(seconds)
@@ -172,8 +174,7 @@ class EngineHost(Facts):
 
     def _arrive(self, work: Work, scheduler: Scheduler) -> None:
         if scheduler.arrive(work):
-            self.wake()
-            self._worker.put(functools.partial(self._drive, scheduler))
+            self.wake(scheduler)
 
     # On the worker
 

@@ -13,7 +13,16 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from edgeserve.clients import Idle
 from edgeserve.dataclass import dataclass
 from edgeserve.errors import MemoryPressure
-from edgeserve.messages import DiarizeRequest, EmbedRequest, Event, RerankRequest, Rest, SpeakRequest, TranscribeRequest
+from edgeserve.messages import (
+    DiarizeRequest,
+    EmbedRequest,
+    Event,
+    RerankRequest,
+    Rest,
+    SpeakRequest,
+    SpeechRequest,
+    TranscribeRequest,
+)
 from edgeserve.residency import wakes
 from edgeserve.residency.work import Admitted, Work
 
@@ -114,7 +123,7 @@ class Runs:
         for run in self:
             if not run.events:
                 wakes.flush()  # a new answer may take its place for some milliseconds
-            if not run.blocked:
+            if self._may_go_on(run):
                 end, steps = self._continue(run)
                 ended += end
                 stepping |= steps
@@ -126,7 +135,7 @@ class Runs:
         Its turn lasts as long as the longest step of the others, so a short answer ends within its first turn. A
         cancelled answer comes first. The order is that of start-time fair queueing (Goyal, Vin, Cheng 1996).
         """
-        able = [run for run in self if not run.blocked]
+        able = [run for run in self if self._may_go_on(run)]
         if not able:
             return []
         spent = {run.key: max(self._spent.get(run.key, 0.0), self._least) for run in able}  # a pause saves up no time
@@ -222,10 +231,17 @@ class Runs:
                 return False
             if run.events % CHECK_EVERY == 0:
                 self._relieve(run)
-            if not work.room():
+            if not (work.room() or self._hurries(work)):
                 run.paused = self._clock()
                 return False
         return True
+
+    def _may_go_on(self, run: Run) -> bool:
+        return not run.blocked or self._hurries(run.work)
+
+    def _hurries(self, work: Work) -> bool:
+        """Whether an answer goes on without room: others wait for its memory, and it rests before long."""
+        return isinstance(work.request, SpeechRequest) and work.spare() and self._in_the_way()
 
     def _relieve(self, run: Run) -> None:
         """Check the pressure. At its worst the answer ends that ``_heaviest`` names; raises where that is this one."""

@@ -148,7 +148,7 @@ class Admission:
         elif steady and self._remains.clear(attempt, turn, readings):
             self._prepare(entry, attempt.terms)
         elif not steady or (turn.decision.verdict is Verdict.WAIT and not self._stalled(attempt)):
-            self._cut_unread(entry, turn)
+            self._urge(entry, turn)
             attempt.busy.clear()
             self._await_change(attempt, turn)
         else:
@@ -196,11 +196,13 @@ class Admission:
             until.append(turn.until)
         self._accounts.pause(max(0.01, min(until) - now), attempt.seen)
 
-    def _cut_unread(self, entry: Entry, turn: Turn) -> None:
-        """Cut the answers in the way that nobody reads."""
+    def _urge(self, entry: Entry, turn: Turn) -> None:
+        """Have the answers in the way look whether they may rest, and cut those that nobody reads."""
         for step in turn.way:
-            other = self._accounts.find(step.id)
-            if other is not None and other.resident.unread:
+            if (other := self._accounts.find(step.id)) is None:
+                continue
+            other.resident.wake()
+            if other.resident.unread:
                 text = "%s needs memory: answers of %s that nobody reads are cut"
                 log.info(text, entry.resident.spec.name, other.resident.spec.name)
                 other.resident.cut_all_unread()

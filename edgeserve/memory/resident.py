@@ -45,6 +45,10 @@ class Resident(Protocol):
         """Whether the engine is at work only for readers that have not read for long. Any thread."""
         ...
 
+    def wake(self) -> None:
+        """Let answers under way look whether others wait for their memory. Never waits; any thread."""
+        ...
+
     def cut_all_unread(self) -> None:
         """End that work, where ``unread`` still holds. Never waits; any thread."""
         ...

@@ -236,8 +236,8 @@ class Gate:
         self._governor.wake()
 
     def wake(self) -> None:
-        """The reader of an answer has room again. Any thread."""
-        self.host.wake()
+        """As ``Turns.wake``."""
+        self._turns.wake()
 
     @property
     def unread(self) -> bool:

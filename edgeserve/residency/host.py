@@ -279,8 +279,8 @@ class Host(Protocol):
         """Run ``task`` on the host's thread, after the work there. Raises Busy when the system gives no thread."""
         ...
 
-    def wake(self) -> None:
-        """An answer may continue or must end: its reader has room again, or nobody wants it any more."""
+    def wake(self, scheduler: Scheduler | None = None) -> None:
+        """Look at the answers again: one may continue or must end. With ``scheduler``, also at those at rest."""
         ...
 
     def slowest(self, seconds: float) -> Work | None:

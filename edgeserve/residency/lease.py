@@ -74,7 +74,7 @@ class Lease:
         left, pictures = len(requests), Pictures(requests)
         for number, request in enumerate(requests):
             work = Work(request, lambda item: None, mailbox.room, self._begun, self._place)
-            work.keep = mailbox.rest
+            work.keep, work.spare = mailbox.rest, mailbox.spare
             work.emit = functools.partial(self._emit, mailbox, number, work, Answer(self._gate.clock), pictures, apart)
             self._behind.append(work)
         item: Event | Done | None = None

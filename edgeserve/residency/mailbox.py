@@ -26,6 +26,8 @@ LARGEST = 512 * KB
 
 Who plays speech of 16 kHz as it comes reads half of it in 8 s, and is not taken for one that reads nothing.
 """
+OVERFULL = 2 * MB
+"""Bytes up to which an answer goes on without room where others wait for its memory, to reach its next rest."""
 SMALLEST = 64 * KB
 """Bytes that each mailbox may hold however many others are full."""
 SHARE = 8
@@ -62,6 +64,10 @@ class Deliveries:
     def share(self) -> int:
         """Bytes that one mailbox may hold at this moment."""
         return max(SMALLEST, min(LARGEST, (self.limit // 2 - self._held) // SHARE))
+
+    def scarce(self) -> bool:
+        """Whether mailboxes hold the better part of what they share already."""
+        return self._held > self.limit // 4
 
     def add(self, size: int) -> None:
         """Count bytes of a mailbox, or give them back with a negative ``size``."""
@@ -156,6 +162,11 @@ class Mailbox:
         with self._lock:
             self._full = not self._closed and (self._full or self._held >= share)
             return not self._full
+
+    def spare(self) -> bool:
+        """True when the answer may go on to its next rest though its reader has no room. Any thread."""
+        with self._lock:
+            return not self._closed and self._held < OVERFULL and not self._deliveries.scarce()
 
     async def get(self) -> tuple[int, Event | Done]:
         """The next item, with the number of its request. One reader."""

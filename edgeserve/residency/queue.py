@@ -48,14 +48,24 @@ class Queue:
             return iter(tuple(self._open))
 
     def waits(self) -> bool:
-        """True when work waits for its turn."""
+        """True when work waits for its turn. An answer at rest waits for its reader first."""
         with self._state:
-            return bool(self._waiting or self._whole or self._resting)
+            return bool(self._waiting or self._whole or any(map(_is_read, self._resting)))
+
+    @property
+    def rests(self) -> bool:
+        """Whether an answer is at rest."""
+        return bool(self._resting)
+
+    def unread(self, rested: float) -> list[Work]:
+        """The answers at rest since before a time, whose readers have no room."""
+        with self._state:
+            return [work for work in self._resting if work.rested <= rested and not _is_read(work)]
 
     def claimed(self, work: Work) -> bool:
         """Whether work that waits may take the place of ``work``, which is under way: see ``Rounds.claimed``."""
         with self._state:
-            return self._waiting.claimed(work, (*self._whole, *self._resting))
+            return self._waiting.claimed(work, (*self._whole, *filter(_is_read, self._resting)))
 
     def add(self, work: Work) -> None:
         with self._state:
@@ -123,7 +133,7 @@ class Queue:
             # The slots of a batch are shared out. A single place changes hands: an answer that its reader pauses takes
             # none, and must not delay the next one of its client.
             self._waiting.by_count = self._slots() > 1
-            resting = self._resting.next()
+            resting = self._resting.next(able=_is_read)
             if resting is not None and not self._goes_before(resting, self._waiting.next(idle=newcomer)):
                 self._resting.remove(resting, turn=True)
                 self._waiting.begin(resting)
@@ -213,3 +223,7 @@ class Queue:
             if under_way or work.resumed:
                 work.place.running -= 1
             return True
+
+
+def _is_read(work: Work) -> bool:
+    return work.room()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from typing import Generic, Protocol, TypeVar
 
@@ -87,10 +87,16 @@ class Rounds(Generic[T]):
         self._waiting.update(groups)
         bisect.insort(self._lines.setdefault(groups, []), item, key=lambda one: one.place.number)
 
-    def next(self, *, idle: Idle | None = None) -> T | None:
-        """The item whose turn it is; with ``idle``, among those of clients or keys with nothing under way. It stays."""
-        lines = [groups for groups in self._lines if idle is None or self.is_idle(groups, idle)]
-        return self._lines[min(lines, key=self._rank)][0] if lines else None
+    def next(self, *, idle: Idle | None = None, able: Callable[[T], bool] = lambda item: True) -> T | None:
+        """The item whose turn it is, of those that are ``able``. It stays.
+
+        With ``idle``, among those of clients or keys with nothing under way.
+        """
+        firsts = dict[Groups, T]()
+        for groups, line in self._lines.items():
+            if (idle is None or self.is_idle(groups, idle)) and (first := next(filter(able, line), None)) is not None:
+                firsts[groups] = first
+        return firsts[min(firsts, key=self._rank)] if firsts else None
 
     def take(self, *, idle: Idle | None = None) -> T | None:
         """Take the item whose turn it is, as ``next``. ``end`` or ``put_back`` must follow."""

@@ -17,6 +17,8 @@ log = logging.getLogger("edgeserve.gate")
 
 OTHERS = "another engine needed its memory"
 """Why answers that nobody reads are cut."""
+REST_PATIENCE = 4 * LONG_PATIENCE
+"""Seconds for which an answer at rest waits for its reader: speech of 16 kHz that fills a mailbox, as it is played."""
 Reserve = Callable[[Admitted, bool], bool]
 """Reserves memory for work and makes the engine hot; False when the work must wait for memory. The flag is ``beside``
 of ``Scheduler.admit``."""
@@ -66,6 +68,10 @@ class Turns:
             self._finish(work)
         self._host.wake()
 
+    def wake(self) -> None:
+        """A reader has room, or others wait for the memory of answers that may rest. Any thread; never waits."""
+        self._host.wake(self if self._queue.rests else None)
+
     def withdraw_last(self, clients: Iterable[Groups]) -> Work | None:
         """Take out the last work of the first of ``clients`` that has a request with no answer under way."""
         return self._queue.withdraw_last(clients)
@@ -95,8 +101,10 @@ class Turns:
         return self.cut_slowest(self._queue.claimed)
 
     def cut_unread(self, why: str) -> None:
-        """Cut each answer that has waited for its reader for too long while ``why``."""
+        """Cut each answer that has waited for its reader for too long while ``why``, those at rest included."""
         self._cut_each(self._host.unread, why)
+        for work in self._queue.unread(self._clock() - REST_PATIENCE):
+            self.cancel(work, _slow(REST_PATIENCE, why))
 
     def cut_all_unread(self) -> None:
         """Cut all answers, if each has waited for its reader for too long."""
@@ -108,8 +116,7 @@ class Turns:
                 self._cut(work, LONG_PATIENCE, why)
 
     def _cut(self, work: Work, seconds: float, why: str) -> None:
-        text = f"the answer waited {seconds:g} s for its reader while {why}, and was cut"
-        work.abort(SlowReader(f"{text}: read faster, or ask for less at a time"))
+        work.abort(_slow(seconds, why))
         self._host.wake()
 
     # Called by the host
@@ -156,6 +163,7 @@ class Turns:
         return None
 
     def finish(self, admitted: Admitted, error: Exception | None) -> None:
+        admitted.work.rested = self._clock()
         if self._queue.wait_again(admitted.work, error):
             return
         if self._finish(admitted.work, error):
@@ -192,6 +200,11 @@ class Turns:
         except Exception:
             log.exception("nobody could be told that a request has ended")
         return True
+
+
+def _slow(seconds: float, why: str) -> SlowReader:
+    text = f"the answer waited {seconds:g} s for its reader while {why}, and was cut"
+    return SlowReader(f"{text}: read faster, or ask for less at a time")
 
 
 class Asked:

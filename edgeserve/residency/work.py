@@ -64,6 +64,10 @@ def keep(size: int) -> bool:
     return True
 
 
+def never() -> bool:
+    return False
+
+
 def nothing(request: Request) -> None: ...
 
 
@@ -72,15 +76,16 @@ class Work:
     """One request on its way through a gate. Two works are never equal.
 
     ``emit`` takes each event and last a ``Done``, on the thread where it happens. ``room`` says whether the reader's
-    mailbox takes more; an answer without room pauses until the gate's ``wake``. ``keep`` says whether there is room for
-    the bytes of a rest, and counts them in place of those of the one before. ``begun`` is called on the host's
-    thread as the answer begins, its engine hot; it must neither wait nor raise. ``context`` carries the request id to
-    the log lines of other threads. ``place`` is shared by all work of one lease. ``prepared`` is the engine's own form
-    of the request, made before its turn. ``arrived`` and ``started``: when the gate got it, and when its turn came, on
-    the gate's clock. ``peers``: all unfinished work of the gate; any thread. ``reduced``: the prompt was too long for a
-    context that memory had made smaller. ``patience``: until when it waits for the whole one beside other answers, on
-    the gate's clock. ``rests``: the answer has ended for now, and goes on later. ``resumed``: a part of it has been
-    given. The work then counts as under way, also while it waits. ``number``: in the order in which works began to
+    mailbox takes more; an answer without room pauses until the gate's ``wake``. ``spare`` says whether it may go on to
+    its next rest nevertheless. ``keep`` says whether there is room for the bytes of a rest, and counts them in place of
+    those of the one before. ``begun`` is called on the host's thread as the answer begins, its engine hot; it must
+    neither wait nor raise. ``context`` carries the request id to the log lines of other threads. ``place`` is shared by
+    all work of one lease. ``prepared`` is the engine's own form of the request, made before its turn. ``arrived`` and
+    ``started``: when the gate got it, and when its turn came, on the gate's clock. ``peers``: all unfinished work of
+    the gate; any thread. ``reduced``: the prompt was too long for a context that memory had made smaller. ``patience``:
+    until when it waits for the whole one beside other answers, on the gate's clock. ``rests``: the answer has ended for
+    now, and goes on later. ``resumed``: a part of it has been given. The work then counts as under way, also while it
+    waits. ``rested``: when its latest part ended, on the gate's clock. ``number``: in the order in which works began to
     wait.
     """
 
@@ -100,7 +105,9 @@ class Work:
     patience: float | None = None
     rests: bool = False
     resumed: bool = False
+    rested: float = 0.0
     keep: Callable[[int], bool] = keep
+    spare: Callable[[], bool] = never
     number: int = 0
 
     @property
@@ -114,7 +121,7 @@ class Work:
         Such circles last until a collection, which an idle server may never see.
         """
         self.request, self.prepared = NO_REQUEST, None
-        self.emit, self.room, self.keep = ignore, always, keep
+        self.emit, self.room, self.spare, self.keep = ignore, always, never, keep
 
     def abort(self, reason: EdgeserveError) -> None:
         """Stop within one token or segment and end with ``reason``. The first reason counts."""

@@ -93,9 +93,11 @@ class Asked:
         room: Callable[[], bool] = lambda: True,
         client: Client = NOBODY,
         begun: Callable[[Request], None] = lambda request: None,
+        spare: Callable[[], bool] = lambda: False,
     ) -> None:
         self._gate, self._box, self._client = gate, Mailbox(), client
         self.work = Work(ask(words) if isinstance(words, str) else words, self._emit, room, begun, place=Place(client))
+        self.work.spare = spare
         gate.acquire(None, client)
         gate.submit(self.work)
 
@@ -534,6 +536,52 @@ class HostContract:
             assert (len(begun), asked.work.place.running) == (1, 0)
             assert self.governor.reserved - before == parts, "one for each part"
             self.governor.waited_for = False
+
+    def test_an_unread_answer_in_the_way_goes_on_to_its_rest_and_waits_there_for_its_reader(self) -> None:
+        """A listener who plays speech as it comes kept a transcription out for 15 to 23 s, part after part."""
+        for job, kind, request in (
+            ("tts", "engine:FakeTextToSpeech", SpeakRequest("One two three. " * 3)),
+            ("asr", "engine:FakeSpeechToText", TranscribeRequest(Pcm(speech(3)))),
+        ):
+            gate, room = self.gate(kind, job), threading.Event()
+            whole = Asked(gate, request).rest()
+            unread = Asked(gate, request, room.is_set, spare=lambda: True)
+            assert unread.first() == whole[0]
+            until(lambda: gate.host.stuck)  # noqa: B023 - within this turn of the loop
+            assert unread.quiet()
+            before, self.governor.waited_for = self.governor.released, True
+            gate.wake()
+            until(lambda: self.governor.released > before)  # noqa: B023
+            assert unread.quiet(), "a rest, and no event"
+            assert Asked(gate, request).rest() == whole, "others are not kept waiting by the one at rest"
+            self.governor.waited_for = False
+            room.set()
+            gate.wake()
+            assert unread.rest() == whole[1:]
+
+    def test_an_answer_at_rest_that_nobody_reads_ends_when_it_is_cancelled(self) -> None:
+        gate = self.gate("engine:FakeTextToSpeech", "tts")
+        self.governor.waited_for = True
+        unread = Asked(gate, SpeakRequest("One two three. " * 3), lambda: False, spare=lambda: True)
+        unread.first()
+        until(lambda: self.governor.released == self.governor.reserved == 1)
+        gate.cancel(unread.work)
+        with pytest.raises(Cancelled):
+            unread.rest()
+
+    def test_an_unread_answer_at_rest_does_not_hold_its_engine_up(self) -> None:
+        gate = self.gate("engine:FakeTextToSpeech", "tts")
+        self.governor.waited_for = True
+        unread = Asked(gate, SpeakRequest("One two three. " * 3), lambda: False, spare=lambda: True)
+        unread.first()
+        until(lambda: self.governor.released == self.governor.reserved == 1)
+        self.clock.now += 4 * LONG_PATIENCE - 1
+        gate.cut_unread("its model was replaced")
+        assert not unread.work.cancel.is_set()
+        self.clock.now += 1
+        gate.cut_unread("its model was replaced")
+        with pytest.raises(SlowReader, match="60 s for its reader while its model was replaced"):
+            unread.rest()
 
     def test_a_client_that_has_all_places_of_turns_leaves_a_newcomer_one(self) -> None:
         """One client with two long recordings kept all others out until one of them had ended."""

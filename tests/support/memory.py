@@ -62,6 +62,7 @@ class FakeResident:
         self.refuses = False
         self.rounds = 0
         self.unread = False
+        self.woken = 0
 
     @property
     def id(self) -> str:
@@ -88,6 +89,9 @@ class FakeResident:
 
     def go(self, to: Rung) -> None:
         self.rung, self.left = to, 0
+
+    def wake(self) -> None:
+        self.woken += 1
 
     def cut_all_unread(self) -> None:
         self.unread, self.leases = False, 0

@@ -14,7 +14,7 @@ from support.gates import Clock, Mailbox
 from edgeserve.clients import Client
 from edgeserve.errors import MemoryPressure
 from edgeserve.hosts.runs import CHECK_EVERY, MOST_KEPT, Runs
-from edgeserve.messages import TokenEvent
+from edgeserve.messages import AudioEvent, Rest, SpeakRequest, TokenEvent
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import Admitted, Work, ignore
 
@@ -190,3 +190,25 @@ def test_an_answer_may_go_on_while_another_thread_looks_for_the_slowest() -> Non
             return iter([Resumed()])
 
     assert GoesOn(nothing, Clock(100.0)).slowest(10) == "the answer"
+
+
+@each(
+    ("spare", "waited_for", "heard"),
+    [(False, True, 1), (True, False, 1), (True, True, 3)],
+)
+def test_an_answer_goes_on_without_room_to_its_rest_alone_and_for_others(
+    spare: bool, waited_for: bool, heard: int
+) -> None:
+    def speech() -> Generator[Any, None, None]:
+        for number in range(1, 9):
+            yield from [AudioEvent(b"sound", 24_000)] * 3
+            yield Rest(number)
+
+    for advance in ("advance", "advance_one"):
+        runs = Runs(nothing, Clock(), lambda: waited_for)
+        box, freed = add(runs, speech(), lambda: False)
+        (run,) = runs
+        run.work.request, run.work.spare = SpeakRequest("word"), lambda: spare
+        for _ in range(5):
+            getattr(runs, advance)()
+        assert (box.items.qsize(), freed) == (heard, ["freed"] if heard > 1 else [])

@@ -120,6 +120,7 @@ def test_an_answer_under_way_is_waited_for_however_long_it_takes() -> None:
 
     world.on_wait = on_wait
     world.heat("llm")
+    assert asr.woken, "it may rest"
     assert world.clock.now == pytest.approx(1212, abs=0.5)
     assert asr.rung is Rung.WARM
 

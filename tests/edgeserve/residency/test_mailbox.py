@@ -28,7 +28,7 @@ from edgeserve.messages import (
     Word,
 )
 from edgeserve.residency.host import LONG_PATIENCE
-from edgeserve.residency.mailbox import LARGEST, OWN, SHARE, SMALLEST, Deliveries, Kept, Mailbox
+from edgeserve.residency.mailbox import LARGEST, OVERFULL, OWN, SHARE, SMALLEST, Deliveries, Kept, Mailbox
 from edgeserve.residency.weight import EVENT_BYTES, weigh
 from edgeserve.residency.work import Done
 from edgeserve.units import MB
@@ -105,6 +105,22 @@ def test_a_mailbox_is_full_at_its_share_and_wakes_at_half() -> None:
             count -= 1
         assert count <= 4
         assert box.room()
+
+    within(test)
+
+
+def test_a_full_mailbox_takes_more_up_to_the_next_rest_while_few_are_so_full() -> None:
+    async def test() -> None:
+        deliveries = Deliveries(4 * 3 * OVERFULL)
+        boxes = [Mailbox(deliveries) for _ in range(5)]
+        for number, box in enumerate(boxes):
+            box.put(0, sound(LARGEST))
+            assert (box.room(), box.spare()) == (False, number < 3)
+            while box.spare():
+                box.put(0, sound(LARGEST))
+        assert deliveries.held < 3 * OVERFULL + 5 * 2 * LARGEST
+        boxes[0].close()
+        assert (boxes[0].spare(), boxes[4].spare()) == (False, True)
 
     within(test)
 

@@ -440,3 +440,25 @@ def test_an_answer_that_rests_may_take_the_place_of_one_that_nobody_reads() -> N
     assert not queue.claimed(unread)
     resting(queue, BOB)
     assert queue.claimed(unread)
+
+
+def test_an_answer_at_rest_waits_for_its_reader_and_keeps_nobody_waiting() -> None:
+    """It took the engine's memory again, and gave it to nobody until its reader had read on."""
+    queue = Queue(threading.Condition())
+    unread, read = waiting(queue, ADA), waiting(queue, BOB)
+    rooms = {unread: False, read: True}
+    for one in (unread, read):
+        assert queue.take() is one
+        one.room = lambda one=one: rooms[one]  # type: ignore[misc]
+        assert one.rest_behind(Rest(1), 1)
+        assert queue.wait_again(one, None)
+    assert queue.rests
+    assert queue.take() is read
+    assert not queue.waits()
+    assert queue.take() is None
+    later = waiting(queue, CLEO)
+    assert queue.take() is later
+    rooms[unread] = True
+    assert queue.waits()
+    assert queue.take() is unread
+    assert not queue.rests
