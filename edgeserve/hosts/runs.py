@@ -48,6 +48,7 @@ class Run:
     """One answer under way.
 
     - ``paused``: the time at which its reader ran out of room; None while it has room
+    - ``spent``: it went on without room as far as it may, and its reader has had none since
     - ``step``: seconds of its latest step, before its first one those of the longest of others
     """
 
@@ -56,6 +57,7 @@ class Run:
     step: float = 0.0
     events: int = 0
     paused: float | None = None
+    spent: bool = False
 
     @property
     def work(self) -> Work:
@@ -231,17 +233,28 @@ class Runs:
                 return False
             if run.events % CHECK_EVERY == 0:
                 self._relieve(run)
-            if not (work.room() or self._hurries(work)):
+            if work.room():
+                run.spent = False
+            elif not self._hurries(run):
                 run.paused = self._clock()
                 return False
         return True
 
     def _may_go_on(self, run: Run) -> bool:
-        return not run.blocked or self._hurries(run.work)
+        return not run.blocked or self._hurries(run)
 
-    def _hurries(self, work: Work) -> bool:
-        """Whether an answer goes on without room: others wait for its memory, and it rests before long."""
-        return isinstance(work.request, SpeechRequest) and work.spare() and self._in_the_way()
+    def _hurries(self, run: Run) -> bool:
+        """Whether an answer goes on without room, as others wait for its memory: to its next rest, or to its end.
+
+        One that does not rest does so once, until its reader has room. A reader that takes a little at a time could
+        else hold it up for ever.
+        """
+        if run.spent:
+            return False
+        if run.work.spare():
+            return self._in_the_way()
+        run.spent = not isinstance(run.work.request, SpeechRequest)
+        return False
 
     def _relieve(self, run: Run) -> None:
         """Check the pressure. At its worst the answer ends that ``_heaviest`` names; raises where that is this one."""

@@ -212,3 +212,17 @@ def test_an_answer_goes_on_without_room_to_its_rest_alone_and_for_others(
         for _ in range(5):
             getattr(runs, advance)()
         assert (box.items.qsize(), freed) == (heard, ["freed"] if heard > 1 else [])
+
+
+def test_an_answer_that_does_not_rest_goes_on_without_room_once_until_its_reader_has_room() -> None:
+    """At 17 kB a second a reader of log probabilities held another engine's memory for minutes."""
+    runs, may = Runs(nothing, Clock(), lambda: True), {"room": False, "spare": True}
+    box, _ = add(runs, (WORD for _ in range(200)), lambda: may["room"])
+    (run,) = runs
+    run.work.spare = lambda: may["spare"] and box.items.qsize() % 40 != 0
+    heard = []
+    for room, spare in ((False, True), (False, True), (True, False), (False, True)):
+        may |= {"room": room, "spare": spare}
+        runs.advance()
+        heard.append((box.items.qsize(), run.blocked))
+    assert heard == [(40, True), (40, True), (200, False), (200, False)]
