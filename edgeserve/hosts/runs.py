@@ -25,6 +25,8 @@ CHECK_EVERY = 16
 LISTS = (EmbedRequest, RerankRequest)
 ALONE = (*LISTS, SpeakRequest, DiarizeRequest, TranscribeRequest)
 """Requests whose answers may take an hour. They give others their turn behind each text, piece or window of sound."""
+TURN = 2.0
+"""Seconds that an answer has before it rests for another client's that does not fit beside it."""
 MOST_BESIDE = 8
 """Answers of an engine beyond its slots, beside such answers. Half of them are for keys with none under way."""
 MOST_KEPT = 256
@@ -75,7 +77,7 @@ class Runs:
     """``check`` raises MemoryPressure when memory is critical. ``clock`` in seconds.
 
     ``in_the_way``: whether requests to other engines wait for these answers. Then each rests: at its next ``Rest``, or
-    behind its next text. ``passes_rests``: a ``Rest`` goes to the reader, which decides.
+    behind its next text. So does, at its ``Rest``, one beside which another client's has no room. ``passes_rests``: a ``Rest`` goes to the reader, which decides.
 
     The loop's thread alone changes the runs. Other threads may read ``stuck`` and ``slowest``.
     """
@@ -213,7 +215,7 @@ class Runs:
         run.paused, work = None, run.work
         while (event := next(run.answer)) is not None:
             if isinstance(event, Rest) and not self.passes_rests:
-                if self._in_the_way() and work.rest_behind(event, run.events):
+                if self._is_awaited(run) and work.rest_behind(event, run.events):
                     return False
                 continue
             work.emit(event)
@@ -226,6 +228,11 @@ class Runs:
                 run.paused = self._clock()
                 return False
         return True
+
+    def _is_awaited(self, run: Run) -> bool:
+        """Whether others wait for the memory of an answer: other engines, or another client that has its turn next."""
+        had_turn = self._clock() - run.admitted.started >= TURN
+        return self._in_the_way() or (had_turn and run.work.gives_way(run.work))
 
     def _relieve(self, run: Run) -> None:
         """Check the pressure. At its worst the answer ends that ``_heaviest`` names; raises where that is this one."""

@@ -64,6 +64,10 @@ def keep(size: int) -> bool:
     return True
 
 
+def never(work: Work) -> bool:
+    return False
+
+
 def nothing(request: Request) -> None: ...
 
 
@@ -77,7 +81,7 @@ class Work:
     thread as the answer begins, its engine hot; it must neither wait nor raise. ``context`` carries the request id to
     the log lines of other threads. ``place`` is shared by all work of one lease. ``prepared`` is the engine's own form
     of the request, made before its turn. ``arrived`` and ``started``: when the gate got it, and when its turn came, on
-    the gate's clock. ``peers``: all unfinished work of the gate; any thread. ``reduced``: the prompt was too long for a
+    the gate's clock. ``peers``: all unfinished work of the gate; any thread. ``gives_way``: as ``Queue.gives_way``. ``reduced``: the prompt was too long for a
     context that memory had made smaller. ``patience``: until when it waits for the whole one beside other answers, on
     the gate's clock. ``rests``: the answer has ended for now, and goes on later. ``resumed``: a part of it has been
     given. The work then counts as under way, also while it waits. ``number``: in the order in which works began to
@@ -96,6 +100,7 @@ class Work:
     arrived: float | None = None
     started: float | None = None
     peers: Callable[[], Iterable[Work]] = tuple
+    gives_way: Callable[[Work], bool] = never
     reduced: ContextReduced | None = None
     patience: float | None = None
     rests: bool = False
