@@ -77,7 +77,8 @@ class Runs:
     """``check`` raises MemoryPressure when memory is critical. ``clock`` in seconds.
 
     ``in_the_way``: whether requests to other engines wait for these answers. Then each rests: at its next ``Rest``, or
-    behind its next text. So does, at its ``Rest``, one beside which another client's has no room. ``passes_rests``: a ``Rest`` goes to the reader, which decides.
+    behind its next text. So does, at its ``Rest``, one beside which another client's has no room. ``passes_rests``: a
+    ``Rest`` goes to the reader, which decides.
 
     The loop's thread alone changes the runs. Other threads may read ``stuck`` and ``slowest``.
     """

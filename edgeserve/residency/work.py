@@ -77,15 +77,15 @@ class Work:
 
     ``emit`` takes each event and last a ``Done``, on the thread where it happens. ``room`` says whether the reader's
     mailbox takes more; an answer without room pauses until the gate's ``wake``. ``keep`` says whether there is room for
-    the bytes of a rest, and counts them in place of those of the one before. ``begun`` is called on the host's
-    thread as the answer begins, its engine hot; it must neither wait nor raise. ``context`` carries the request id to
-    the log lines of other threads. ``place`` is shared by all work of one lease. ``prepared`` is the engine's own form
-    of the request, made before its turn. ``arrived`` and ``started``: when the gate got it, and when its turn came, on
-    the gate's clock. ``peers``: all unfinished work of the gate; any thread. ``gives_way``: as ``Queue.gives_way``. ``reduced``: the prompt was too long for a
-    context that memory had made smaller. ``patience``: until when it waits for the whole one beside other answers, on
-    the gate's clock. ``rests``: the answer has ended for now, and goes on later. ``resumed``: a part of it has been
-    given. The work then counts as under way, also while it waits. ``number``: in the order in which works began to
-    wait.
+    the bytes of a rest, and counts them in place of those of the one before. ``begun`` is called on the host's thread
+    as the answer begins, its engine hot; it must neither wait nor raise. ``context`` carries the request id to the log
+    lines of other threads. ``place`` is shared by all work of one lease. ``prepared`` is the engine's own form of the
+    request, made before its turn. ``arrived`` and ``started``: when the gate got it, and when its turn came, on the
+    gate's clock. ``peers``: all unfinished work of the gate; any thread. ``gives_way``: as ``Queue.gives_way``.
+    ``reduced``: the prompt was too long for a context that memory had made smaller. ``patience``: until when it waits
+    for the whole one beside other answers, on the gate's clock. ``rests``: the answer has ended for now, and goes on
+    later. ``resumed``: a part of it has been given. The work then counts as under way, also while it waits. ``number``:
+    in the order in which works began to wait.
     """
 
     request: Request
