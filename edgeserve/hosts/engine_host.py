@@ -17,7 +17,7 @@ from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.facts import Facts
 from edgeserve.hosts.ladder import Ladder
 from edgeserve.hosts.loop import IDLE_AFTER, STARVED, Loop
-from edgeserve.hosts.runs import Ended
+from edgeserve.hosts.run import Ended
 from edgeserve.hosts.worker import Worker
 from edgeserve.messages import Request
 from edgeserve.residency.failure import explain

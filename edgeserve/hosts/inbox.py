@@ -34,13 +34,15 @@ def kinds_of(request: Request) -> tuple[type, ...]:
 class Inbox:
     """Events of one answer that have arrived. The link's thread puts them, the host's thread takes them.
 
-    ``kinds``: events that may come. ``untold``: bytes taken that the worker does not know of yet.
+    ``kinds``: events that may come. ``untold``: bytes taken that the worker does not know of yet. ``rests``: the latest
+    event that was taken is a ``Rest``.
     """
 
     number: int
     kinds: tuple[type, ...]
     events: deque[Event] = field(default_factory=deque)
     untold: int = 0
+    rests: bool = False
     ended: bool = False
     error: EdgeserveError | None = None
     _come: int = 0
@@ -60,6 +62,7 @@ class Inbox:
         """The next event. Raises IndexError when none is there."""
         event = self.events.popleft()
         self.untold += weigh(event)
+        self.rests = isinstance(event, messages.Rest)
         return event
 
     def tell(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import signal
@@ -154,11 +155,22 @@ class Link:
         return None
 
     def end(self, inbox: Inbox) -> None:
-        """Forget an answer; the worker ends it within a token or segment."""
+        """Forget an answer; the worker ends it within a token or segment.
+
+        Waits for the end of one that rests: who goes on now needs the memory that it has in the worker.
+        """
+        number = inbox.number
         with self._changed:
-            self._board.inboxes.pop(inbox.number, None)
+            self._board.inboxes.pop(number, None)
+            waits = inbox.rests and not inbox.ended
+            if waits:
+                self._board.questions.add(number)
         if not inbox.ended:
-            self._sender.tell(Kind.CANCEL, None, inbox.number)
+            self._sender.tell(Kind.CANCEL, None, number)
+        if waits:
+            with contextlib.suppress(EdgeserveError):  # a process that has gone holds nothing
+                self._wait_for(number, math.inf)
+            self._board.questions.discard(number)
 
     def wait(self) -> None:
         """Wait until a frame comes or ``wake`` is called; returns at once when that happened since the last call."""

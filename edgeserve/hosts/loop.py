@@ -14,7 +14,8 @@ from edgeserve.clients import Idle
 from edgeserve.engine import Batching, Engine
 from edgeserve.engine_abilities import Parallel
 from edgeserve.errors import EdgeserveError, EngineFailure
-from edgeserve.hosts.runs import Answer, Ended, Runs
+from edgeserve.hosts.run import Answer, Ended
+from edgeserve.hosts.runs import Runs
 from edgeserve.messages import Rest
 from edgeserve.residency import wakes
 from edgeserve.residency.work import METHODS, Admitted, Work

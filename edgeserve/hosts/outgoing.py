@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from edgeserve import logs
 from edgeserve.clients import Client
-from edgeserve.hosts.runs import Ended, Runs
+from edgeserve.hosts.run import Ended
+from edgeserve.hosts.runs import Runs
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.processes import codec
 from edgeserve.processes.frames import Channel, Kind

@@ -15,7 +15,8 @@ from edgeserve.hosts.engine_host import EngineHost
 from edgeserve.hosts.loop import IDLE_AFTER
 from edgeserve.hosts.remote import RemoteEngine
 from edgeserve.hosts.restarts import Restarts
-from edgeserve.hosts.runs import Ended, Runs
+from edgeserve.hosts.run import Ended
+from edgeserve.hosts.runs import Runs
 from edgeserve.hosts.split_engine import SplitEngine
 from edgeserve.processes.launcher import Launcher
 from edgeserve.residency import wakes

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from edgeserve.clients import Idle
-from edgeserve.dataclass import dataclass
 from edgeserve.errors import MemoryPressure
+from edgeserve.hosts.run import Answer, Ended, Run
 from edgeserve.messages import (
     DiarizeRequest,
     EmbedRequest,
-    Event,
     RerankRequest,
     Rest,
     SpeakRequest,
@@ -34,59 +33,20 @@ CHECK_EVERY = 16
 LISTS = (EmbedRequest, RerankRequest)
 ALONE = (*LISTS, SpeakRequest, DiarizeRequest, TranscribeRequest)
 """Requests whose answers may take an hour. They give others their turn behind each text, piece or window of sound."""
+TURN = 2.0
+"""Seconds that an answer has before it rests for another client's that does not fit beside it."""
 MOST_BESIDE = 8
 """Answers of an engine beyond its slots, beside such answers. Half of them are for keys with none under way."""
 MOST_KEPT = 256
 """Keys without an answer under way whose share of the time is remembered."""
-
-Answer = Generator[Event | None, None, None]
-"""Events; None each time that the answer needs a step, or lets others have their turn."""
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """One answer under way.
-
-    - ``paused``: the time at which its reader ran out of room; None while it has room
-    - ``spent``: it went on without room as far as it may, and its reader has had none since
-    - ``step``: seconds of its latest step, before its first one those of the longest of others
-    """
-
-    admitted: Admitted
-    answer: Answer
-    step: float = 0.0
-    events: int = 0
-    paused: float | None = None
-    spent: bool = False
-
-    @property
-    def work(self) -> Work:
-        return self.admitted.work
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The widest group of its client, all answers of which share one part of the time."""
-        return self.work.place.groups[0]
-
-    @property
-    def blocked(self) -> bool:
-        """True while the answer waits for its reader and is still wanted."""
-        return self.paused is not None and not self.work.cancel.is_set() and not self.work.room()
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """An answer that has ended; ``error`` is None when it ended well."""
-
-    admitted: Admitted
-    error: Exception | None = None
 
 
 class Runs:
     """``check`` raises MemoryPressure when memory is critical. ``clock`` in seconds.
 
     ``in_the_way``: whether requests to other engines wait for these answers. Then each rests: at its next ``Rest``, or
-    behind its next text. ``passes_rests``: a ``Rest`` goes to the reader, which decides.
+    behind its next text. So does, at its ``Rest``, one beside which another client's has no room. ``passes_rests``: a
+    ``Rest`` goes to the reader, which decides.
 
     The loop's thread alone changes the runs. Other threads may read ``stuck`` and ``slowest``.
     """
@@ -224,7 +184,7 @@ class Runs:
         run.paused, work = None, run.work
         while (event := next(run.answer)) is not None:
             if isinstance(event, Rest) and not self.passes_rests:
-                if self._in_the_way() and work.rest_behind(event, run.events):
+                if self._is_awaited(run) and work.rest_behind(event, run.events):
                     return False
                 continue
             work.emit(event)
@@ -252,9 +212,14 @@ class Runs:
         if run.spent:
             return False
         if run.work.spare():
-            return self._in_the_way()
+            return self._is_awaited(run)
         run.spent = not isinstance(run.work.request, SpeechRequest)
         return False
+
+    def _is_awaited(self, run: Run) -> bool:
+        """Whether others wait for the memory of an answer: other engines, or another client that has its turn next."""
+        had_turn = self._clock() - run.admitted.started >= TURN
+        return self._in_the_way() or (had_turn and run.work.gives_way(run.work))
 
     def _relieve(self, run: Run) -> None:
         """Check the pressure. At its worst the answer ends that ``_heaviest`` names; raises where that is this one."""

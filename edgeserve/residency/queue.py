@@ -38,9 +38,11 @@ class Queue:
         """The time at which nobody more began, for such a prompt."""
         self._resting: Rounds[Work] = Rounds()
         """Answers of which a part has been given. They begin before all others, but for those that ``_goes_before``."""
+        self._kept_out: Work | None = None
+        """The latest work that memory did not let begin beside the answers under way."""
         self._numbers = itertools.count(1)
-        self._turns: dict[Groups, int] = {}
-        """The end of each client's latest turn while answers rest. It counts as ``Work.number`` does."""
+        self._turns: dict[tuple[str, ...], int] = {}
+        """The end of the latest turn of each client and key while answers rest. It counts as ``Work.number`` does."""
 
     def __iter__(self) -> Iterator[Work]:
         """All work that has not ended."""
@@ -66,6 +68,14 @@ class Queue:
         """Whether work that waits may take the place of ``work``, which is under way: see ``Rounds.claimed``."""
         with self._state:
             return self._waiting.claimed(work, (*self._whole, *filter(_is_read, self._resting)))
+
+    def gives_way(self, work: Work) -> bool:
+        """Whether another client's work waits that memory does not let begin beside ``work``, which is under way."""
+        with self._state:
+            other = self._kept_out
+            if other is None or not (other in self._waiting or (other in self._resting and _is_read(other))):
+                return False
+            return other.place.groups != work.place.groups
 
     def add(self, work: Work) -> None:
         with self._state:
@@ -135,7 +145,7 @@ class Queue:
             self._waiting.by_count = self._slots() > 1
             resting = self._resting.next(able=_is_read)
             if resting is not None and not self._goes_before(resting, self._waiting.next(idle=newcomer)):
-                self._resting.remove(resting, turn=True)
+                self._resting.pick(resting)
                 self._waiting.begin(resting)
                 return resting
             work = self._waiting.take(idle=newcomer)
@@ -144,13 +154,20 @@ class Queue:
     def _goes_before(self, resting: Work, other: Work | None) -> bool:
         """Whether work of another client has its turn before an answer goes on: it would else wait for all its parts.
 
-        It waited as the latest turn of the answer's client ended, and its client has had none since. A list goes on
-        first: what is left of it needs the context that its engine had, and comes back with for it.
+        It waited as the latest turn of the answer's client ended, and its client has had none since. Clients with one
+        key share these turns. A list goes on first: what is left of it needs the context that its engine had, and comes
+        back with for it.
         """
         if other is None or isinstance(resting.request, EmbedRequest | RerankRequest):
             return False
-        ours, theirs = (self._turns.get(one.place.groups, 0) for one in (resting, other))
-        return max(theirs, other.number) < ours
+        for ours, theirs in zip(resting.place.groups, other.place.groups, strict=True):
+            if ours != theirs:
+                return max(self._turns.get(theirs, 0), other.number) < self._turns.get(ours, 0)
+        return False
+
+    def _had_turn(self, work: Work) -> None:
+        number = next(self._numbers)
+        self._turns |= dict.fromkeys(work.place.groups, number)
 
     @staticmethod
     def _begun(work: Work) -> Work:
@@ -166,9 +183,13 @@ class Queue:
                 work.place.begun -= 1
                 work.place.running -= 1
             self._waiting.put_back(work)
+            self._kept_out = work
             if work.whole or work.resumed:
                 self._waiting.remove(work)
-                (self._resting if work.resumed else self._whole).add(work)
+            if work.resumed:
+                self._resting.put_back(work)
+            elif work.whole:
+                self._whole.add(work)
 
     def withdraw(self, work: Work) -> bool:
         """Take work out before its turn. False when it is under way or has ended."""
@@ -200,10 +221,11 @@ class Queue:
             if work.rests and not work.cancel.is_set():
                 work.rests = False
                 self._waiting.end(work)
+                self._resting.end(work)
                 self._resting.add(work)
-                here = {one.place.groups for one in self._open}
-                self._turns = {groups: turn for groups, turn in self._turns.items() if groups in here}
-                self._turns[work.place.groups] = next(self._numbers)
+                here = {group for one in self._open for group in one.place.groups}
+                self._turns = {group: turn for group, turn in self._turns.items() if group in here}
+                self._had_turn(work)
                 return True
             if work.resumed or not work.ask_for_whole(error) or not self._waiting.end(work):
                 return False
@@ -218,8 +240,10 @@ class Queue:
             if work not in self._open:
                 return False
             del self._open[work]
+            self._kept_out = None if self._kept_out is work else self._kept_out
+            self._resting.end(work)
             if (under_way := self._waiting.end(work)) and self._resting:
-                self._turns[work.place.groups] = next(self._numbers)
+                self._had_turn(work)
             if under_way or work.resumed:
                 work.place.running -= 1
             return True

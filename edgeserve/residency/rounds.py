@@ -101,9 +101,13 @@ class Rounds(Generic[T]):
     def take(self, *, idle: Idle | None = None) -> T | None:
         """Take the item whose turn it is, as ``next``. ``end`` or ``put_back`` must follow."""
         if (item := self.next(idle=idle)) is not None:
-            self._leave(item)
-            self.begin(item)
+            self.pick(item)
         return item
+
+    def pick(self, item: T) -> None:
+        """Take an item that waits. ``end`` or ``put_back`` must follow."""
+        self._leave(item)
+        self.begin(item)
 
     def is_idle(self, groups: Groups, idle: Idle) -> bool:
         """Whether the client, or everybody with its key, has nothing under way."""

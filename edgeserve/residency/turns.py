@@ -51,7 +51,7 @@ class Turns:
 
     def submit(self, work: Work) -> None:
         """Queue work and hand it to the host. The work ends with Busy when the system gives no thread."""
-        work.peers = self._queue.__iter__
+        work.peers, work.gives_way = self._queue.__iter__, self._queue.gives_way
         self._queue.add(work)
         if work.cancelled is not None:
             self.cancel(work)  # whoever cancelled it did not find it in the queue

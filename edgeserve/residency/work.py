@@ -64,7 +64,11 @@ def keep(size: int) -> bool:
     return True
 
 
-def never() -> bool:
+def no_room() -> bool:
+    return False
+
+
+def never(work: Work) -> bool:
     return False
 
 
@@ -82,11 +86,11 @@ class Work:
     neither wait nor raise. ``context`` carries the request id to the log lines of other threads. ``place`` is shared by
     all work of one lease. ``prepared`` is the engine's own form of the request, made before its turn. ``arrived`` and
     ``started``: when the gate got it, and when its turn came, on the gate's clock. ``peers``: all unfinished work of
-    the gate; any thread. ``reduced``: the prompt was too long for a context that memory had made smaller. ``patience``:
-    until when it waits for the whole one beside other answers, on the gate's clock. ``rests``: the answer has ended for
-    now, and goes on later. ``resumed``: a part of it has been given. The work then counts as under way, also while it
-    waits. ``rested``: when its latest part ended, on the gate's clock. ``number``: in the order in which works began to
-    wait.
+    the gate; any thread. ``gives_way``: as ``Queue.gives_way``. ``reduced``: the prompt was too long for a context that
+    memory had made smaller. ``patience``: until when it waits for the whole one beside other answers, on the gate's
+    clock. ``rests``: the answer has ended for now, and goes on later. ``resumed``: a part of it has been given. The
+    work then counts as under way, also while it waits. ``rested``: when its latest part ended, on the gate's clock.
+    ``number``: in the order in which works began to wait.
     """
 
     request: Request
@@ -101,13 +105,14 @@ class Work:
     arrived: float | None = None
     started: float | None = None
     peers: Callable[[], Iterable[Work]] = tuple
+    gives_way: Callable[[Work], bool] = never
     reduced: ContextReduced | None = None
     patience: float | None = None
     rests: bool = False
     resumed: bool = False
     rested: float = 0.0
     keep: Callable[[int], bool] = keep
-    spare: Callable[[], bool] = never
+    spare: Callable[[], bool] = no_room
     number: int = 0
 
     @property
@@ -121,7 +126,7 @@ class Work:
         Such circles last until a collection, which an idle server may never see.
         """
         self.request, self.prepared = NO_REQUEST, None
-        self.emit, self.room, self.spare, self.keep = ignore, always, never, keep
+        self.emit, self.room, self.spare, self.keep = ignore, always, no_room, keep
 
     def abort(self, reason: EdgeserveError) -> None:
         """Stop within one token or segment and end with ``reason``. The first reason counts."""

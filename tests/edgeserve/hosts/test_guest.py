@@ -11,7 +11,7 @@ from support.gates import FAKES, fake_spec
 
 from edgeserve.hosts.guest import Guest
 from edgeserve.hosts.outgoing import Answer
-from edgeserve.hosts.runs import Ended
+from edgeserve.hosts.run import Ended
 from edgeserve.processes.frames import Channel, Kind
 from edgeserve.residency.work import Admitted, Work
 

@@ -27,7 +27,16 @@ from edgeserve.hosts import dropped, sender
 from edgeserve.hosts import link as module
 from edgeserve.hosts.inbox import Inbox, Over
 from edgeserve.hosts.link import Link
-from edgeserve.messages import AudioEvent, ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent
+from edgeserve.messages import (
+    AudioEvent,
+    ChatRequest,
+    Event,
+    FinishEvent,
+    ReasoningEvent,
+    Rest,
+    SpeakRequest,
+    TokenEvent,
+)
 from edgeserve.processes import codec, frames
 from edgeserve.processes.child import Child
 from edgeserve.processes.frames import Channel, Frame, Kind
@@ -376,3 +385,34 @@ def test_a_worker_is_told_once_how_much_it_may_keep(worker: Worker) -> None:
     for most in (7, 7, 9):
         worker.link.keep(most)
     assert [worker.hears(Kind.KEEP).head for _ in range(2)] == [7, 9]
+
+
+def resting(worker: Worker) -> tuple[Inbox, Callable[[], Any], threading.Event]:
+    """An answer that ends at its rest, in a thread; its result; and whether the thread has gone on."""
+    inbox, ended = worker.link.begin(SpeakRequest("One. Two."), None, ""), threading.Event()
+    writer = codec.Writer()
+    worker.channel.send(Kind.EVENTS, 0, [[inbox.number, writer.write(Rest(1))]], writer.body)
+    until(lambda: inbox.events)
+    assert worker.come(inbox) == [Rest(1)]
+
+    def end() -> None:
+        worker.link.end(inbox)
+        ended.set()
+
+    result = in_thread(end)
+    worker.hears(Kind.CANCEL)
+    assert not ended.wait(0.1)
+    return inbox, result, ended
+
+
+def test_an_answer_that_rests_has_ended_once_its_memory_is_free_in_the_worker(worker: Worker) -> None:
+    """The next one found it taken, and other engines stepped down for it."""
+    inbox, result, _ = resting(worker)
+    worker.channel.send(Kind.DONE, inbox.number, [None, None, False])
+    assert result() is None
+
+
+def test_a_worker_that_dies_at_a_rest_keeps_nobody_waiting(worker: Worker) -> None:
+    _, result, _ = resting(worker)
+    worker.process.end(1)
+    assert result() is None

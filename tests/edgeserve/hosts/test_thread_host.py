@@ -19,7 +19,8 @@ from edgeserve.errors import Busy, EngineFailure
 from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.engine_host import EngineHost
 from edgeserve.hosts.loop import BatchLoop
-from edgeserve.hosts.runs import Ended, Runs
+from edgeserve.hosts.run import Ended
+from edgeserve.hosts.runs import Runs
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.messages import AudioEvent, SpeakRequest
 from edgeserve.named import make_engine

@@ -389,6 +389,50 @@ def test_another_client_that_waited_as_an_answer_came_to_rest_begins_before_it_g
     assert [queue.take() for _ in range(3)] == [long, later, own]
 
 
+def test_clients_with_one_key_share_the_turn_before_an_answer_goes_on() -> None:
+    """Each of them went before it: one key kept an answer under way for as long as eight others took."""
+    queue = Queue(threading.Condition())
+    long = waiting(queue, Client("ada", "192.0.2.1"))
+    others = [waiting(queue, Client("bob", f"192.0.2.{number}")) for number in (2, 3)]
+    assert queue.take() is long
+    for first in others:
+        assert long.rest_behind(Rest(1), 1)
+        assert queue.wait_again(long, None)
+        assert queue.take() is first
+        assert queue.end(first)
+        assert queue.take() is long
+
+
+def test_an_answer_that_found_no_room_keeps_its_place_among_those_that_rest() -> None:
+    """Each try put it behind the others: who went on was a matter of how often the host looked."""
+    queue = Queue(threading.Condition())
+    works = [waiting(queue, client) for client in (ADA, BOB)]
+    assert [queue.take(), queue.take()] == works
+    for work in works:
+        assert work.rest_behind(Rest(1), 1)
+        assert queue.wait_again(work, None)
+    for _ in range(3):
+        assert queue.take() is works[0]
+        queue.put_back(works[0])
+    assert [queue.take(), queue.take()] == works
+    assert all(queue.end(work) for work in works)
+
+
+def test_work_gives_way_to_another_clients_that_found_no_room_beside_it() -> None:
+    queue = Queue(threading.Condition())
+    work, own, other = waiting(queue, ADA), waiting(queue, ADA), waiting(queue, BOB)
+    assert [queue.take(), queue.take()] == [work, other]
+    assert not queue.gives_way(work)
+    queue.put_back(other)
+    assert queue.gives_way(work)
+    assert not queue.gives_way(other)
+    queue.withdraw(other)
+    assert not queue.gives_way(work)
+    assert queue.take() is own
+    queue.put_back(own)
+    assert not queue.gives_way(work), "the client's own"
+
+
 def test_an_answer_that_rests_goes_on_before_those_that_came_since() -> None:
     """Each rest of another answer let newcomers go first: a client that cancelled and asked anew was always next."""
     queue = Queue(threading.Condition())

@@ -148,14 +148,54 @@ def test_a_short_answer_of_another_client_waits_for_one_part_of_a_long_one(jobs:
     with Box(request=22) as box:
         long, other = long_answers(box, *jobs.split())  # type: ignore[arg-type]
         request: Any = REQUESTS[jobs.split()[0]]
-        short = SpeakRequest("One.") if isinstance(request, SpeakRequest) else TranscribeRequest(Pcm(bytes(64_000)))
-        asked = Asked(box.gates[0], short, BOB)
+        asked = Asked(box.gates[0], short_of(request), BOB)
         box.go.set()
         assert long.rest() == (whole(jobs.split()[0], request), None)  # type: ignore[arg-type]
         assert (asked.rest()[1], other.rest()[1]) == (None, None)
         assert asked.ended is not None
         assert long.ended is not None
         assert long.ended - asked.ended > 20 * PART, "of 40 parts"
+
+
+def short_of(request: Request) -> Request:
+    """A request of the same kind whose answer has one part."""
+    return SpeakRequest("One.") if isinstance(request, SpeakRequest) else TranscribeRequest(Pcm(bytes(64_000)))
+
+
+@each("job", ["tts", "asr"])
+def test_a_short_answer_waits_for_one_part_of_another_clients_beside_which_it_has_no_room(job: Job) -> None:
+    """No other engine wants the memory: it waited for the end of the long one."""
+    with Box(request=22) as box:
+        (long,) = long_answers(box, job)
+        asked = [Asked(box.gates[0], short_of(REQUESTS[job]), client) for client in (ADA, BOB)]
+        box.go.set()
+        assert long.rest() == (whole(job, REQUESTS[job]), None)
+        assert [one.rest()[1] for one in asked] == [None, None]
+        ended = [one.ended or 0.0 for one in (long, *asked)]
+        assert ended[2] - 1000.0 <= HOT + 3 * PART
+        assert ended[1] > ended[0], "the client's own waits for it"
+        assert engine_of(box.gates[0]).steps.count("heat") == 1
+        assert long.begun == 1
+
+
+def test_an_answer_beside_which_others_have_room_goes_on() -> None:
+    with Box() as box:
+        (long,) = long_answers(box, "asr")
+        asked = Asked(box.gates[0], short_of(SOUND), BOB)
+        box.go.set()
+        assert (long.rest(), asked.rest()[1]) == ((whole("asr", SOUND), None), None)
+        assert not long.work_.resumed
+
+
+def test_long_answers_of_two_clients_take_turns_where_there_is_room_for_one() -> None:
+    with Box(request=22) as box:
+        (long,) = long_answers(box, "asr")
+        other = Asked(box.gates[0], SOUND, BOB)
+        box.go.set()
+        assert [one.rest() for one in (long, other)] == [(whole("asr", SOUND), None)] * 2
+        assert long.ended is not None
+        assert other.ended is not None
+        assert 0.0 < other.ended - long.ended <= 2 * HOT
 
 
 def test_an_answer_that_rests_keeps_its_place_and_ends_with_its_client_or_the_server() -> None:
