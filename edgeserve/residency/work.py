@@ -85,7 +85,8 @@ class Work:
     ``reduced``: the prompt was too long for a context that memory had made smaller. ``patience``: until when it waits
     for the whole one beside other answers, on the gate's clock. ``rests``: the answer has ended for now, and goes on
     later. ``resumed``: a part of it has been given. The work then counts as under way, also while it waits. ``number``:
-    in the order in which works began to wait.
+    in the order in which works began to wait. ``kept_out``: it may not begin beside the answers under way, and has room
+    in the place of one.
     """
 
     request: Request
@@ -107,6 +108,7 @@ class Work:
     resumed: bool = False
     keep: Callable[[int], bool] = keep
     number: int = 0
+    kept_out: bool = False
 
     @property
     def whole(self) -> bool:
