@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from edgeserve.dataclass import dataclass
 from edgeserve.memory.accounts import Accounts
-from edgeserve.memory.amount import Amount
+from edgeserve.memory.amount import NOTHING, Amount
 from edgeserve.memory.budget import Budget, budget
+from edgeserve.memory.entry import Entry, need_of
+from edgeserve.memory.plan import Case
 from edgeserve.memory.pressure import Level, level_of, used_percent
 from edgeserve.system.probe import Probe
 from edgeserve.system.readings import Readings
@@ -47,6 +51,18 @@ class Gauge:
         limit = budget(readings, self._accounts.policy)
         percent = used_percent(readings, limit)
         return Judgement(readings, limit, percent, level_of(percent, readings, self._accounts.policy))
+
+    def has_room_in_place(self, entry: Entry) -> bool:
+        """Whether a request of an engine at work fits in the place of another, by the latest reading.
+
+        So it does where all that is booked fits. It would else wait, and keep the other from going on.
+        """
+        now, accounts = self.latest(), self._accounts
+        with accounts.changed:
+            unbooked, _ = accounts.beside(now.readings, now.budget)
+            nothing = dataclasses.replace(need_of(entry), amount=NOTHING)
+            residents = accounts.occupancies(now.readings)
+            return Case(nothing, residents, now.budget, accounts.policy, unbooked).fits({}, 0)
 
     def situation(self, readings: Readings) -> Situation:
         """Takes the lock of the accounts."""

@@ -16,7 +16,7 @@ from edgeserve.memory import metal, report
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.admission import Admission
 from edgeserve.memory.entry import device_mapped
-from edgeserve.memory.gauge import Gauge, Judgement
+from edgeserve.memory.gauge import Gauge
 from edgeserve.memory.history import StepRecord
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.peaks import Peaks
@@ -59,11 +59,11 @@ class Governor:
         self.probe = probe
         self.accounts = accounts
         self.figures = accounts.figures
-        self._gauge = Gauge(accounts, probe)
-        self.sampler = Sampler(accounts, self._gauge)
+        self.gauge = Gauge(accounts, probe)
+        self.sampler = Sampler(accounts, self.gauge)
         self._mover = Mover(accounts, probe)
         self._admission = Admission(accounts, probe, self._mover, trim)
-        self._relief = Relief(accounts, probe, self._gauge, self._mover, self.defragment, end_helper)
+        self._relief = Relief(accounts, probe, self.gauge, self._mover, self.defragment, end_helper)
         self._loop = PressureLoop(accounts, self.relieve)
         self._trim = trim
         self._drop_code = drop_code
@@ -111,12 +111,16 @@ class Governor:
 
     def reserve_at_once(self, resident: Resident, whole: bool = False) -> Reservation | None:
         """Reserve for a hot engine by the latest reading; None when the request does not fit. Never waits."""
-        now, entry = self._gauge.latest(), self.accounts[resident.id]
+        now, entry = self.gauge.latest(), self.accounts[resident.id]
         if now.level >= Level.HIGH and self.accounts.clock() - self._relief.relieved_at >= QUIET_SECONDS:
             self._loop.wake()
         if found := self._admission.reserve_at_once(entry, now.readings, now.budget, whole):
             self._relief.bound_states(found.entry)
         return found
+
+    def has_room_in_place(self, resident: Resident) -> bool:
+        """As ``Gauge.has_room_in_place``."""
+        return self.gauge.has_room_in_place(self.accounts[resident.id])
 
     def reserve_if_free(self, resident: Resident) -> Reservation | None:
         """Reserve ahead of need: None unless it fits with nothing moved, saved or waited for."""
@@ -148,7 +152,7 @@ class Governor:
 
     def room(self, spec: ModelSpec) -> int:
         """Bytes that an engine may take when all others that are neither pinned nor at work have left. Any thread."""
-        now = self._gauge.latest()
+        now = self.gauge.latest()
         return self.accounts.room(spec.id, now.readings, now.budget)
 
     def in_the_way(self, spec: ModelSpec) -> bool:
@@ -163,7 +167,7 @@ class Governor:
         on, while requests wait for memory, and while other engines change or answer.
         """
         with self.accounts.moving() as mark:
-            yield mark is not None and not self.accounts.tickets and self._gauge.latest().level < Level.HIGH
+            yield mark is not None and not self.accounts.tickets and self.gauge.latest().level < Level.HIGH
 
     def opening(self, spec: ModelSpec) -> contextlib.AbstractContextManager[None]:
         """As ``Reservations.opening``."""
@@ -222,7 +226,7 @@ class Governor:
 
     def stats(self) -> Json:
         self.accounts.observe()
-        now = self._gauge.situation(self.probe.read())
+        now = self.gauge.situation(self.probe.read())
         found = report.stats(now, self.accounts, self.accounts.history, self._limits)
         with self.accounts.changed:
             waiting = [one.id for one in self.accounts.tickets]
@@ -244,12 +248,8 @@ class Governor:
         counts = self.accounts.history.counts
         return report.fragmentation(self.probe.read(), heap.usage(), counts["emergencies"], counts["stopped"])
 
-    def judgement(self) -> Judgement:
-        """The latest reading of memory, judged."""
-        return self._gauge.latest()
-
     def health(self) -> Json:
-        return report.health(self._gauge.latest())
+        return report.health(self.gauge.latest())
 
 
 class OpenGovernor(Governor):

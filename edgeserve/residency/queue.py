@@ -39,7 +39,7 @@ class Queue:
         self._resting: Rounds[Work] = Rounds()
         """Answers of which a part has been given. They begin before all others, but for those that ``_goes_before``."""
         self._kept_out: Work | None = None
-        """The latest work that memory did not let begin beside the answers under way."""
+        """The latest work that did not begin beside the answers under way, if it has room in the place of one."""
         self._numbers = itertools.count(1)
         self._turns: dict[tuple[str, ...], int] = {}
         """The end of the latest turn of each client and key while answers rest. It counts as ``Work.number`` does."""
@@ -183,7 +183,7 @@ class Queue:
                 work.place.begun -= 1
                 work.place.running -= 1
             self._waiting.put_back(work)
-            self._kept_out = work
+            self._kept_out = work if work.kept_out else None
             if work.whole or work.resumed:
                 self._waiting.remove(work)
             if work.resumed:

@@ -48,6 +48,7 @@ class WayUp:
         work = admitted.work
         if beside:
             reservation = self._governor.reserve_at_once(self._resident, work.whole)
+            work.kept_out = reservation is None and self._governor.has_room_in_place(self._resident)
             if reservation is not None:
                 admitted.held.enter_context(reservation)
             return reservation is not None

@@ -79,18 +79,24 @@ def nothing(request: Request) -> None: ...
 class Work:
     """One request on its way through a gate. Two works are never equal.
 
-    ``emit`` takes each event and last a ``Done``, on the thread where it happens. ``room`` says whether the reader's
-    mailbox takes more; an answer without room pauses until the gate's ``wake``. ``spare`` says whether it may go on to
-    its next rest nevertheless. ``keep`` says whether there is room for the bytes of a rest, and counts them in place of
-    those of the one before. ``begun`` is called on the host's thread as the answer begins, its engine hot; it must
-    neither wait nor raise. ``context`` carries the request id to the log lines of other threads. ``place`` is shared by
-    all work of one lease. ``prepared`` is the engine's own form of the request, made before its turn. ``arrived`` and
-    ``started``: when the gate got it, and when its turn came, on the gate's clock. ``peers``: all unfinished work of
-    the gate; any thread. ``gives_way``: as ``Queue.gives_way``. ``reduced``: the prompt was too long for a context that
-    memory had made smaller. ``patience``: until when it waits for the whole one beside other answers, on the gate's
-    clock. ``rests``: the answer has ended for now, and goes on later. ``resumed``: a part of it has been given. The
-    work then counts as under way, also while it waits. ``rested``: when its latest part ended, on the gate's clock.
-    ``number``: in the order in which works began to wait.
+    Fields:
+        emit      takes each event and last a ``Done``, on the thread where it happens
+        room      whether the reader's mailbox takes more; else the answer pauses until the gate's ``wake``
+        spare     whether it may go on without room to its next rest
+        keep      whether there is room for the bytes of a rest, which count in place of those of the one before
+        begun     called on the host's thread as the answer begins, its engine hot; neither waits nor raises
+        context   carries the request id to the log lines of other threads
+        place     shared by all work of one lease
+        prepared  the engine's own form of the request, made before its turn
+        arrived, started, rested  when the gate got it, when its turn came, and when its latest part ended, on its clock
+        peers     all unfinished work of the gate; any thread
+        gives_way as ``Queue.gives_way``
+        kept_out  it may not begin beside the answers under way, and has room in the place of one
+        reduced   the prompt was too long for a context that memory had made smaller
+        patience  until when it waits for the whole one beside other answers, on the gate's clock
+        rests     the answer has ended for now, and goes on later
+        resumed   a part of it has been given: it counts as under way, also while it waits
+        number    in the order in which works began to wait
     """
 
     request: Request
@@ -114,6 +120,7 @@ class Work:
     keep: Callable[[int], bool] = keep
     spare: Callable[[], bool] = no_room
     number: int = 0
+    kept_out: bool = False
 
     @property
     def whole(self) -> bool:

@@ -81,6 +81,9 @@ class CountingGovernor:
     def reserve_at_once(self, resident: Any, whole: bool = False) -> object | None:
         return self.reserve(resident)
 
+    def has_room_in_place(self, resident: Any) -> bool:
+        return True
+
     def reserve_if_free(self, resident: Any) -> object | None:
         return None if self.refuse else self.reserve(resident)
 

@@ -28,7 +28,7 @@ def readings(pool: Pool) -> dict[str, list[Sample]]:
             found[name] += samples
         if (entry := pool.governor.accounts.of(gate)) is not None:
             found["engine_memory_bytes"] += memory_of(gate, entry, shown)
-    now = pool.governor.judgement()
+    now = pool.governor.gauge.latest()
     found["memory_budget_bytes"] = [((), now.budget.usable)]
     found["memory_used_bytes"] = [((), now.readings.unreclaimable)]
     found["memory_available_bytes"] = [((), now.readings.available)]

@@ -94,8 +94,8 @@ def test_a_request_of_a_hot_engine_reads_no_memory(interval: float, monkeypatch:
     governor.probe.interval = interval
     governor.release(governor.reserve(gates[0]))
     governor.check()
-    assert governor.judgement().readings is governor.probe.known()
-    assert governor.health()["used_percent"] == round(governor.judgement().percent, 1)
+    assert governor.gauge.latest().readings is governor.probe.known()
+    assert governor.health()["used_percent"] == round(governor.gauge.latest().percent, 1)
     assert governor.room(gates[0].spec) > 0
 
 

@@ -422,7 +422,10 @@ def test_work_gives_way_to_another_clients_that_found_no_room_beside_it() -> Non
     queue = Queue(threading.Condition())
     work, own, other = waiting(queue, ADA), waiting(queue, ADA), waiting(queue, BOB)
     assert [queue.take(), queue.take()] == [work, other]
-    assert not queue.gives_way(work)
+    queue.put_back(other)
+    assert not queue.gives_way(work), "it would wait for others' files"
+    assert queue.take() is other
+    other.kept_out = own.kept_out = True
     queue.put_back(other)
     assert queue.gives_way(work)
     assert not queue.gives_way(other)

@@ -20,6 +20,7 @@ from edgeserve.messages import DiarizeRequest, EmbedRequest, Pcm, Request, Speak
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import METHODS, Done, Work
+from edgeserve.units import MB
 
 ADA, BOB = (Client(address=f"192.0.2.{number}") for number in (1, 2))
 SPEECH = SpeakRequest("One two. " * 40)
@@ -185,6 +186,20 @@ def test_an_answer_beside_which_others_have_room_goes_on() -> None:
         box.go.set()
         assert (long.rest(), asked.rest()[1]) == ((whole("asr", SOUND), None), None)
         assert not long.work_.resumed
+
+
+def test_an_answer_goes_on_where_the_other_would_wait_for_files_all_the_same() -> None:
+    """They came since it began. It would wait for them, too."""
+    with Box(request=22) as box:
+        (long,) = long_answers(box, "asr")
+        box.undelivered = 30 * MB
+        asked = Asked(box.gates[0], short_of(SOUND), BOB)
+        box.go.set()
+        assert long.rest() == (whole("asr", SOUND), None)
+        assert not long.work_.resumed
+        box.undelivered = 0
+        box.governor.wake()
+        assert asked.rest()[1] is None
 
 
 def test_long_answers_of_two_clients_take_turns_where_there_is_room_for_one() -> None:
