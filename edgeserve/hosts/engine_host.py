@@ -78,7 +78,7 @@ class EngineHost(Facts):
 
     # Moves
 
-    def check_nodes(self) -> None:
+    def check_nodes(self, make_way: Callable[[], None]) -> None:
         """All is on this machine."""
 
     def hold(self, seconds: float = FOREVER) -> AbstractContextManager[bool]:

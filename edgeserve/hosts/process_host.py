@@ -132,8 +132,8 @@ class ProcessHost(EngineHost):
     def remote_parts(self) -> tuple[RemotePart, ...]:
         return self.remote.remote_parts
 
-    def check_nodes(self) -> None:
-        self.remote.check_nodes()
+    def check_nodes(self, make_way: Callable[[], None]) -> None:
+        self.remote.check_nodes(make_way)
 
     def give_up(self) -> None:
         self.remote.give_up()

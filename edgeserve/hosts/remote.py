@@ -142,7 +142,7 @@ class RemoteEngine:
     def remote_parts(self) -> tuple[RemotePart, ...]:
         return ()
 
-    def check_nodes(self) -> None:
+    def check_nodes(self, make_way: Callable[[], None]) -> None:
         """As ``Host.check_nodes``."""
 
     def voices(self) -> tuple[str, ...]:

@@ -95,8 +95,9 @@ class SplitEngine(RemoteEngine):
         finally:
             self._watch_no_more()
 
-    def check_nodes(self) -> None:
+    def check_nodes(self, make_way: Callable[[], None]) -> None:
         for one in self._split.nodes:
+            make_way()  # one that hangs takes seconds
             self._ask_node(self._resolve(node.read_node(one)))
 
     def _watch_nodes(self, endpoints: Sequence[str]) -> None:

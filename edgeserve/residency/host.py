@@ -224,10 +224,10 @@ class Host(Protocol):
 
     # Moves
 
-    def check_nodes(self) -> None:
+    def check_nodes(self, make_way: Callable[[], None]) -> None:
         """Before memory is reserved for the way up: whether all machines answer that shall hold a part of the model.
 
-        Blocks for seconds at most. Raises Unreachable. A model on this machine alone asks nobody.
+        Calls ``make_way`` before it blocks for seconds. Raises Unreachable. A model on this machine alone asks nobody.
         """
         ...
 

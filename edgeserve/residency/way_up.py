@@ -69,7 +69,13 @@ class WayUp:
 
     def _check_nodes(self) -> None:
         if self._host.rung is not Rung.HOT:
-            self._host.check_nodes()
+            self._host.check_nodes(self._make_way)
+
+    def _make_way(self) -> None:
+        """Step down for the requests that wait for the engine's memory: this thread holds it, and nobody else can."""
+        if self._governor.in_the_way(self._resident.spec):
+            with self._asking():
+                self._governor.step_down(self._resident, Rung.COLD, "memory_needed")
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:

@@ -188,14 +188,24 @@ def test_a_machine_that_hangs_while_nothing_is_owed_stays_unnoticed(caplog: pyte
         assert not watch.alive
 
 
-def test_unreachable_machines_are_asked_before_memory_is_reserved(caplog: pytest.LogCaptureFixture) -> None:
-    """One line in the log, and no traceback: there is nothing wrong with the engine."""
-    governor = CountingGovernor()
+@contextlib.contextmanager
+def unreachable(governor: CountingGovernor) -> Iterator[tuple[Gate, str]]:
+    """The gate of a split over a machine that takes no connection, and that machine."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         gone = f"127.0.0.1:{free.getsockname()[1]}"
     launcher = Spawner()
     gate = Gate(ProcessHost(make_engine(spec(gone)), launcher, governor), governor)  # type: ignore[arg-type]
     try:
+        yield gate, gone
+    finally:
+        gate.stop()
+        launcher.stop()
+
+
+def test_unreachable_machines_are_asked_before_memory_is_reserved(caplog: pytest.LogCaptureFixture) -> None:
+    """One line in the log, and no traceback: there is nothing wrong with the engine."""
+    governor = CountingGovernor()
+    with unreachable(governor) as (gate, gone):
         events, error = run(gate, ask("hello"))
         assert events == []
         assert isinstance(error, Unreachable)
@@ -204,14 +214,26 @@ def test_unreachable_machines_are_asked_before_memory_is_reserved(caplog: pytest
             gate.preload()
         gate.warm_up()
         until(lambda: not gate.warming)
-    finally:
-        gate.stop()
-        launcher.stop()
     assert governor.reserved == 0
     (told,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
     assert told.exc_info is None
     assert told.getMessage().startswith(f"large: {gone} cannot be reached")
     assert gate.rung is Rung.COLD
+
+
+@pytest.mark.parametrize(("waited_for", "rung"), [(True, Rung.COLD), (False, Rung.WARM)])
+def test_a_split_makes_way_before_it_asks_its_machines(waited_for: bool, rung: Rung) -> None:
+    """Each question to a machine that hangs takes seconds, in which this thread holds the engine.
+
+    Chats without end had transcriptions of others refused so: nobody could take the memory of the warm engine.
+    """
+    governor = CountingGovernor(waited_for=waited_for)
+    with unreachable(governor) as (gate, _):
+        gate.map()
+        assert isinstance(run(gate, ask("hello"))[1], Unreachable)
+        assert gate.rung is rung
+        assert governor.steps == ([("large", Rung.COLD, "memory_needed")] if waited_for else [])
+        assert governor.reserved == 0
 
 
 def test_a_host_of_a_split_model_asks_the_governor_for_its_own_room() -> None:
