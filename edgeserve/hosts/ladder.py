@@ -89,7 +89,7 @@ class Ladder:
             return
         if to is Rung.WARM:
             self._engine.park()
-        else:
+        if to is Rung.COLD or self.rung is Rung.COLD:  # without a warm rung it has closed: its process goes, too
             self._engine.close()
 
     def close(self) -> None:

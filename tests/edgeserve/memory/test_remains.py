@@ -64,6 +64,15 @@ def test_what_requests_left_in_their_own_engine_goes_with_a_step_down() -> None:
     assert world.residents["asr"].opened == 2
 
 
+def test_what_an_answer_left_in_its_own_engine_goes_beside_others_at_work() -> None:
+    """An answer that had rested for others was refused with 507 when it was to go on beside them."""
+    world = beside(pid=7)
+    world.begin("tts")
+    world.residents["asr"].left = 60
+    assert world.heat("asr").opened == 2
+    assert (world.residents["tts"].rung, world.waits) == (Rung.HOT, [])
+
+
 def test_nothing_steps_down_for_a_request_that_needs_more_than_was_left() -> None:
     world = beside(left=10, pid=7)
     world.residents["asr"].left = 10
