@@ -30,7 +30,8 @@ class Remains:
         """Return remains where no engine makes room, and what is missing may be theirs. True: look again.
 
         First free pages of the heap, once in ``QUIET_SECONDS`` for all requests. Then, while no request runs, the other
-        engines step down one by one. At last the request's own goes to warm, once. Raises ShuttingDown.
+        engines step down one by one. At last the request's own goes to warm, once, beside others as well. Raises
+        ShuttingDown.
         """
         stands = turn.way or turn.decision.verdict not in (Verdict.WAIT, Verdict.REFUSE)
         if stands or not 0 < turn.decision.missing <= self._unexplained(attempt.entry, readings):
@@ -60,16 +61,19 @@ class Remains:
         return True
 
     def _clear_engines(self, attempt: Attempt) -> bool:
-        if not self._accounts.no_reservations():
-            return False
-        if not attempt.cleared:
+        alone = self._accounts.no_reservations()
+        if alone and not attempt.cleared:
             others = [one for one in self._accounts if one is not attempt.entry and not one.resident.pinned]
             others.sort(key=lambda one: one.resident.last_used)
             if any(self._mover.step_down(one, Rung.COLD, "memory_needed", leased=True) for one in others):
                 return True
             attempt.cleared = True
+        if not attempt.parked:
+            attempt.parked = True
             if self._mover.step_down(attempt.entry, Rung.WARM, "memory_needed", leased=True) is not None:
                 return True
+        if not alone:
+            return False
         with self._accounts.changed:  # what is left is the server's own
             self._accounts.least_base = max(self._accounts.least_base, self._accounts.base() - self._accounts.passing)
         return False

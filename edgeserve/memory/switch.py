@@ -38,6 +38,7 @@ class Attempt:
         seen      ``Accounts.stirred`` at the latest look
         trims     returns of free pages before this one, once it wants one
         cleared   True once idle engines have returned what requests may have left
+        parked    True once its own engine has
         progress, progressed_at  ``Accounts.life``, and the time when it changed last
     """
 
@@ -53,6 +54,7 @@ class Attempt:
     seen: int = 0
     trims: int | None = None
     cleared: bool = False
+    parked: bool = False
 
     def check_wanted(self) -> None:
         """Raises Cancelled for a request that was cancelled while it waited."""
