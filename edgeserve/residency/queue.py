@@ -70,12 +70,13 @@ class Queue:
             return self._waiting.claimed(work, (*self._whole, *filter(_is_read, self._resting)))
 
     def gives_way(self, work: Work) -> bool:
-        """Whether another client's work waits that memory does not let begin beside ``work``, which is under way."""
+        """Whether another client's work waits while memory lets none begin beside ``work``, which is under way.
+
+        The next may be its own client's. With no rest, the other would wait for the end of both.
+        """
         with self._state:
-            other = self._kept_out
-            if other is None or not (other in self._waiting or (other in self._resting and _is_read(other))):
-                return False
-            return other.place.groups != work.place.groups
+            waiting = [*self._waiting, *filter(_is_read, self._resting)]
+            return self._kept_out in waiting and any(one.place.groups != work.place.groups for one in waiting)
 
     def add(self, work: Work) -> None:
         with self._state:

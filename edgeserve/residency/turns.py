@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Collection, Iterable
 
@@ -72,9 +73,14 @@ class Turns:
         """A reader has room, or others wait for the memory of answers that may rest. Any thread; never waits."""
         self._host.wake(self if self._queue.rests else None)
 
-    def withdraw_last(self, clients: Iterable[Groups]) -> Work | None:
-        """Take out the last work of the first of ``clients`` that has a request with no answer under way."""
-        return self._queue.withdraw_last(clients)
+    def withdraw_last(self, clients: Collection[Groups]) -> Work | None:
+        """Take out the last work of the first of ``clients`` that has a request with no answer under way.
+
+        Else an answer of theirs at rest that has waited for its reader for too long.
+        """
+        unread = self._queue.unread(self._clock() - REST_PATIENCE)
+        late = (one for one in unread if one.place.groups in clients and self._queue.withdraw(one))
+        return self._queue.withdraw_last(clients) or next(late, None)
 
     def end_withdrawn(self, work: Work, reason: EdgeserveError) -> None:
         """End work that ``withdraw_last`` took out. The thread must not hold the gate's lock."""
@@ -82,9 +88,9 @@ class Turns:
         self._finish(work)
 
     def unread_of(self, clients: Collection[Groups]) -> bool:
-        """Whether the answer that has waited longest for its reader is one of these clients."""
-        work = self._host.slowest(0.0)
-        return work is not None and work.place.groups in clients
+        """Whether the answer that has waited longest for its reader is one of these clients, or one at rest is."""
+        unread = (self._host.slowest(0.0), *self._queue.unread(math.inf))
+        return any(work is not None and work.place.groups in clients for work in unread)
 
     def cut_slowest(self, may_cut: Callable[[Work], bool] = lambda work: True) -> bool:
         with self._state:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.cases import each
 from support.contract import ask
 from support.examples import examples
-from support.gates import BATCHING_FAKES, Clock, Held, Mailbox, engine_of, fake_spec, gate_of
+from support.gates import BATCHING_FAKES, Clock, CountingGovernor, Held, Mailbox, engine_of, fake_spec, gate_of
 from support.server import until
 
 from edgeserve.clients import Client
@@ -37,7 +37,7 @@ from edgeserve.residency.queue import Queue
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import LONG_MESSAGES, Done, Work
 
-ADA, BOB, CLEO = (Client(address=f"192.0.2.{number}") for number in (1, 2, 3))
+ADA, BOB, CLEO, DORA = (Client(address=f"192.0.2.{number}") for number in (1, 2, 3, 4))
 
 
 class Asked:
@@ -124,6 +124,33 @@ def test_answers_that_nobody_reads_refuse_no_other_client(gates: Callable[..., G
         gate.acquire(None, client)
     with pytest.raises(Busy):
         gate.acquire(None, others[0])
+
+
+def test_answers_at_rest_that_nobody_reads_refuse_no_other_client(gates: Callable[..., Gate]) -> None:
+    """They keep their places as those under way do, but no host knows them: others got 503 beside an idle engine."""
+    governor, clock = CountingGovernor(waited_for=True), Clock()
+    gate, rested, boxes = gates("tts", governor, queue_limit=1, clock=clock), list[Work](), list[Mailbox]()
+    for client in (ADA, ADA):
+        boxes.append(Mailbox())
+        rested.append(Work(SpeakRequest("one. two."), boxes[-1].items.put, lambda: False, place=Place(client)))
+        rested[-1].spare = lambda: True
+        gate.acquire(None, client)
+        gate.submit(rested[-1])
+        until(lambda: rested[-1].rested and governor.released == len(rested))
+    with pytest.raises(Busy):
+        gate.acquire(None, ADA)
+    governor.waited_for, box = False, Mailbox()
+    gate.acquire(None, BOB)
+    gate.submit(Work(SpeakRequest("hello."), box.items.put, place=Place(BOB)))
+    assert box.rest()[1] is None
+    gate.acquire(None, CLEO)
+    clock.now += 59
+    with pytest.raises(Busy):
+        gate.acquire(None, DORA)
+    clock.now += 1
+    gate.acquire(None, DORA)
+    assert [one.cancel.is_set() for one in rested] == [True, False]
+    assert isinstance(boxes[0].rest()[1], Busy)
 
 
 def test_of_requests_with_several_answers_the_one_that_has_not_begun_goes_first(gates: Callable[..., Gate]) -> None:
@@ -428,12 +455,30 @@ def test_work_gives_way_to_another_clients_that_found_no_room_beside_it() -> Non
     other.kept_out = own.kept_out = True
     queue.put_back(other)
     assert queue.gives_way(work)
-    assert not queue.gives_way(other)
     queue.withdraw(other)
     assert not queue.gives_way(work)
     assert queue.take() is own
     queue.put_back(own)
     assert not queue.gives_way(work), "the client's own"
+
+
+def test_an_answer_gives_way_to_another_client_behind_its_own_clients() -> None:
+    """What this client had at rest was next, found no room, and stood for its own: the other waited for the end."""
+    queue = Queue(threading.Condition())
+    first, second = waiting(queue, ADA), waiting(queue, ADA)
+    assert [queue.take(), queue.take()] == [first, second]
+    for one in (first, second):
+        assert one.rest_behind(Rest(1), 1)
+        assert queue.wait_again(one, None)
+    assert queue.take() is first
+    later = waiting(queue, BOB)
+    assert queue.take() is second
+    second.kept_out = True
+    queue.put_back(second)
+    assert queue.gives_way(first)
+    assert first.rest_behind(Rest(2), 1)
+    assert queue.wait_again(first, None)
+    assert queue.take() is later
 
 
 def test_an_answer_that_rests_goes_on_before_those_that_came_since() -> None:

@@ -179,6 +179,27 @@ def test_a_short_answer_waits_for_one_part_of_another_clients_beside_which_it_ha
         assert long.begun == 1
 
 
+def test_a_short_answer_waits_for_one_part_where_the_other_client_has_one_more_at_rest() -> None:
+    with Box(request=22) as box:
+        read = threading.Event()
+        (long,) = long_answers(box, "tts")
+        long.work_.room, long.work_.spare = (lambda: read.is_set() or long.items.qsize() < 4), (lambda: True)
+        first = Asked(box.gates[0], SpeakRequest("One."), BOB)
+        box.go.set()
+        assert first.rest()[1] is None
+        box.go.clear()
+        own = Asked(box.gates[0], SPEECH)
+        until(lambda: own.begun)
+        read.set()
+        box.gates[0].wake()
+        second = Asked(box.gates[0], SpeakRequest("One."), BOB)
+        box.go.set()
+        assert [one.rest()[1] for one in (second, long, own)] == [None] * 3
+        ended = [one.ended or 0.0 for one in (first, second, long, own)]
+        assert ended[1] - ended[0] <= HOT + 3 * PART
+        assert min(ended[2:]) - ended[1] > 20 * PART
+
+
 def test_an_answer_beside_which_others_have_room_goes_on() -> None:
     with Box() as box:
         (long,) = long_answers(box, "asr")
