@@ -463,7 +463,7 @@ def test_work_gives_way_to_another_clients_that_found_no_room_beside_it() -> Non
 
 
 def test_an_answer_gives_way_to_another_client_behind_its_own_clients() -> None:
-    """What this client had at rest was next, found no room, and stood for its own: the other waited for the end."""
+    """An answer at rest of the same client was next and found no room. The other client waited for the end."""
     queue = Queue(threading.Condition())
     first, second = waiting(queue, ADA), waiting(queue, ADA)
     assert [queue.take(), queue.take()] == [first, second]
