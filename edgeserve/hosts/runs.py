@@ -175,9 +175,12 @@ class Runs:
         return tuple(run.work for run, since in waiting if since is not None and now - since >= seconds)
 
     def all_unread(self, seconds: float) -> tuple[Work, ...]:
-        """All answers, if each has waited so many seconds for its reader; else (). Any thread."""
-        count, found = len(self._runs), self.unread(seconds)
-        return found if len(found) == count else ()
+        """All answers, if each has waited so many seconds for its reader; else (). Any thread.
+
+        Speech that may go on to its next rest leaves the memory there, and need not be cut for it.
+        """
+        count, found = len(self._runs), [work for work in self.unread(seconds) if not _may_rest(work)]
+        return tuple(found) if len(found) == count else ()
 
     def _emit(self, run: Run) -> bool:
         """Pass events on until the answer needs a step (True), its reader has no room, or it rests (False)."""
@@ -254,6 +257,10 @@ class Runs:
         finally:
             run.admitted.held.close()
         return Ended(run.admitted, error)
+
+
+def _may_rest(work: Work) -> bool:
+    return isinstance(work.request, SpeechRequest) and work.spare()
 
 
 def _count(works: Iterable[Work]) -> Counter[tuple[str, ...]]:

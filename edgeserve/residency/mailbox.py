@@ -127,7 +127,7 @@ class Mailbox:
         self._arrived = asyncio.Event()
         self._held = self._rests = 0
         self._own = own.get()
-        self._full = self._closed = self._asleep = False
+        self._full = self._overfull = self._closed = self._asleep = False
 
     def put(self, number: int, item: Event | Done) -> None:
         """Add an item. A closed mailbox drops it. Any thread; never waits."""
@@ -164,9 +164,14 @@ class Mailbox:
             return not self._full
 
     def spare(self) -> bool:
-        """True when the answer may go on to its next rest though its reader has no room. Any thread."""
+        """True when the answer may go on to its next rest though its reader has no room. Any thread.
+
+        An overfull mailbox takes more once as much is read as makes room in a full one. Who takes an event now and then
+        would else hold the engine up.
+        """
         with self._lock:
-            return not self._closed and self._held < OVERFULL and not self._deliveries.scarce()
+            self._overfull = self._held >= OVERFULL - (LARGEST // 2 if self._overfull else 0)
+            return not (self._closed or self._overfull or self._deliveries.scarce())
 
     async def get(self) -> tuple[int, Event | Done]:
         """The next item, with the number of its request. One reader."""

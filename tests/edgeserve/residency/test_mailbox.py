@@ -125,6 +125,22 @@ def test_a_full_mailbox_takes_more_up_to_the_next_rest_while_few_are_so_full() -
     within(test)
 
 
+def test_an_overfull_mailbox_takes_more_once_as_much_is_read_as_makes_room_in_a_full_one() -> None:
+    """A reader of an event in 15 s held the memory of slow speech for 25 minutes, from one rest to the next."""
+
+    async def test() -> None:
+        box = Mailbox(Deliveries())
+        while box.spare():
+            box.put(0, sound(LARGEST // 4))
+        for spare in (False, False, True):
+            await box.get()
+            assert box.spare() is spare
+        box.put(0, sound(LARGEST // 4))
+        assert box.spare()
+
+    within(test)
+
+
 @each("rate", [16_000, 22_050, 24_000])
 def test_who_plays_speech_as_it_comes_reads_half_a_mailbox_in_time(rate: int) -> None:
     """Else the answer counts as one that nobody reads, and is cut where another engine needs the memory."""

@@ -18,6 +18,7 @@ from edgeserve.errors import Busy, Cancelled, ShuttingDown
 from edgeserve.jobs import Job
 from edgeserve.messages import DiarizeRequest, EmbedRequest, Pcm, Request, SpeakRequest, TranscribeRequest
 from edgeserve.residency.gate import Gate
+from edgeserve.residency.host import LONG_PATIENCE
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import METHODS, Done, Work
 from edgeserve.units import MB
@@ -198,6 +199,22 @@ def test_a_short_answer_waits_for_one_part_where_the_other_client_has_one_more_a
         ended = [one.ended or 0.0 for one in (first, second, long, own)]
         assert ended[1] - ended[0] <= HOT + 3 * PART
         assert min(ended[2:]) - ended[1] > 20 * PART
+
+
+def test_speech_that_has_waited_for_its_reader_goes_on_to_its_rest_as_another_model_wants_its_memory() -> None:
+    """Two requests in turn cut a listener: the first, cancelled soon, left more in the mailbox than 15 s of sound."""
+    with Box() as box:
+        (listened,), read = long_answers(box, "tts"), threading.Event()
+        listened.work_.room = lambda: read.is_set() or listened.items.qsize() < 5
+        listened.work_.spare = lambda: True
+        box.go.set()
+        until(lambda: box.gates[0].host.stuck)
+        box.clock.now += LONG_PATIENCE
+        sound = Asked(box.gate("asr", "asr"), SOUND)
+        assert sound.rest() == (whole("asr", SOUND), None)
+        read.set()
+        box.gates[0].wake()
+        assert listened.rest() == (whole("tts", SPEECH), None)
 
 
 def test_an_answer_beside_which_others_have_room_goes_on() -> None:
