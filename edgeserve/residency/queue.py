@@ -59,6 +59,12 @@ class Queue:
         """Whether an answer is at rest."""
         return bool(self._resting)
 
+    @property
+    def resting(self) -> list[Work]:
+        """The answers at rest."""
+        with self._state:
+            return list(self._resting)
+
     def unread(self, rested: float) -> list[Work]:
         """The answers at rest since before a time, whose readers have no room."""
         with self._state:

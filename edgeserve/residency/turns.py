@@ -81,10 +81,10 @@ class Turns:
         work.abort(reason)
         self._finish(work)
 
-    def unread_of(self, clients: Collection[Groups]) -> bool:
-        """Whether the answer that has waited longest for its reader is one of these clients."""
-        work = self._host.slowest(0.0)
-        return work is not None and work.place.groups in clients
+    def pauses(self, clients: Collection[Groups]) -> bool:
+        """Whether an answer of these clients leaves the engine to others, at rest or as the longest unread one."""
+        works = *self._queue.resting, self._host.slowest(0.0)
+        return any(work is not None and work.place.groups in clients for work in works)
 
     def cut_slowest(self, may_cut: Callable[[Work], bool] = lambda work: True) -> bool:
         with self._state:
