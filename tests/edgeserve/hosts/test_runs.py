@@ -232,7 +232,7 @@ def test_an_answer_that_does_not_rest_goes_on_without_room_once_until_its_reader
 def test_pauses_of_an_answer_that_does_not_rest_add_up_while_others_wait(
     waited_for: bool, speaks: bool, unread: bool
 ) -> None:
-    """Where mailboxes are scarce, a reader of 18 kB a second reads half of one within the patience of others."""
+    """A reader of 18 kB a second reads half a scarce mailbox within the patience of others, time and again."""
     clock, may = Clock(), {"room": True}
 
     def words() -> Generator[Any, None, None]:
