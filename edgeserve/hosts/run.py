@@ -16,7 +16,8 @@ Answer = Generator[Event | None, None, None]
 class Run:
     """One answer under way.
 
-    - ``paused``: the time at which its reader ran out of room; None while it has room
+    - ``paused``: the time at which its reader ran out of room, less ``waited``; None while it has room
+    - ``waited``: seconds for which it has waited for its reader in others' way, once it was ``spent``
     - ``spent``: it went on without room as far as it may, and its reader has had none since
     - ``step``: seconds of its latest step, before its first one those of the longest of others
     """
@@ -26,6 +27,7 @@ class Run:
     step: float = 0.0
     events: int = 0
     paused: float | None = None
+    waited: float = 0.0
     spent: bool = False
 
     @property

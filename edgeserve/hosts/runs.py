@@ -184,7 +184,9 @@ class Runs:
 
     def _emit(self, run: Run) -> bool:
         """Pass events on until the answer needs a step (True), its reader has no room, or it rests (False)."""
-        run.paused, work = None, run.work
+        work = run.work
+        if run.paused is not None:
+            run.waited, run.paused = self._waited(run, run.paused), None
         while (event := next(run.answer)) is not None:
             if isinstance(event, Rest) and not self.passes_rests:
                 if self._is_awaited(run) and work.rest_behind(event, run.events):
@@ -199,7 +201,7 @@ class Runs:
             if work.room():
                 run.spent = False
             elif not self._hurries(run):
-                run.paused = self._clock()
+                run.paused = self._clock() - run.waited
                 return False
         return True
 
@@ -218,6 +220,13 @@ class Runs:
             return self._is_awaited(run)
         run.spent = not isinstance(run.work.request, SpeechRequest)
         return False
+
+    def _waited(self, run: Run, since: float) -> float:
+        """Seconds that count for the next pause, behind one that began then.
+
+        Where mailboxes are scarce, half of one may be read within the patience of others, time and again.
+        """
+        return self._clock() - since if run.spent and self._is_awaited(run) else 0.0
 
     def _is_awaited(self, run: Run) -> bool:
         """Whether others wait for the memory of an answer: other engines, or another client that has its turn next."""

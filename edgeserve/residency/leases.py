@@ -14,7 +14,7 @@ from edgeserve.residency.work import Work
 from edgeserve.shares import Shares
 
 BEYOND = 2
-"""Most leases, in places of the engine and its queue, where unread answers hold them."""
+"""Most leases, in places of the engine and its queue, where answers that rest or are unread hold them."""
 
 
 class Leases:
@@ -54,8 +54,8 @@ class Leases:
         """Count a lease, and note how long the engine stays after it.
 
         When all places are taken, the client with the most gives its last waiting one up for a client with fewer. If
-        none waits and its answers are not read, the client with fewer gets a place beyond the limit. Such answers leave
-        the engine to others. Raises Busy when there is none, and ShuttingDown when the server drains.
+        none waits and its answers rest or are not read, the client with fewer gets a place beyond the limit. Such
+        answers leave the engine to others. Raises Busy when there is none, and ShuttingDown when the server drains.
         """
         displaced: Work | None = None
         with self._state:
@@ -67,7 +67,7 @@ class Leases:
                 displaced = self._turns.withdraw_last(greedier)
                 if displaced is not None:
                     reason = self._full(self._shares.held(displaced.place.groups))
-                elif len(self) >= BEYOND * most or not self._turns.unread_of(greedier):
+                elif len(self) >= BEYOND * most or not self._turns.pauses(greedier):
                     raise self._full()
             self._shares.add(client.groups)
             wanted = self._own_keep_alive if keep_alive is None else keep_alive

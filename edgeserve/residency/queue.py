@@ -55,9 +55,10 @@ class Queue:
             return bool(self._waiting or self._whole or any(map(_is_read, self._resting)))
 
     @property
-    def rests(self) -> bool:
-        """Whether an answer is at rest."""
-        return bool(self._resting)
+    def resting(self) -> list[Work]:
+        """The answers at rest."""
+        with self._state:
+            return list(self._resting)
 
     def unread(self, rested: float) -> list[Work]:
         """The answers at rest since before a time, whose readers have no room."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections.abc import Callable, Collection, Iterable
 
@@ -71,7 +70,7 @@ class Turns:
 
     def wake(self) -> None:
         """A reader has room, or others wait for the memory of answers that may rest. Any thread; never waits."""
-        self._host.wake(self if self._queue.rests else None)
+        self._host.wake(self if self._queue.resting else None)
 
     def withdraw_last(self, clients: Collection[Groups]) -> Work | None:
         """Take out the last work of the first of ``clients`` that has a request with no answer under way.
@@ -87,10 +86,10 @@ class Turns:
         work.abort(reason)
         self._finish(work)
 
-    def unread_of(self, clients: Collection[Groups]) -> bool:
-        """Whether the answer that has waited longest for its reader is one of these clients, or one at rest is."""
-        unread = (self._host.slowest(0.0), *self._queue.unread(math.inf))
-        return any(work is not None and work.place.groups in clients for work in unread)
+    def pauses(self, clients: Collection[Groups]) -> bool:
+        """Whether an answer of these clients leaves the engine to others, at rest or as the longest unread one."""
+        works = *self._queue.resting, self._host.slowest(0.0)
+        return any(work is not None and work.place.groups in clients for work in works)
 
     def cut_slowest(self, may_cut: Callable[[Work], bool] = lambda work: True) -> bool:
         with self._state:

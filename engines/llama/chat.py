@@ -112,7 +112,8 @@ class LlamaChat(LlamaLadder):
                 render = functools.partial(self.prompt, model, asked, self._marker)
                 return read_text(model, request, render, self._longest_prompt())
             if isinstance(request, EmbedRequest):
-                return prepare_inputs(model, request, self._longest_input())
+                with self._explain_overflow(self._longest_input()):
+                    return prepare_inputs(model, request, self._longest_input())
             if request.slot >= 0:
                 check_slot(request.slot, self.slots, "id_slot")
             if request.images and not self._marker:
@@ -149,7 +150,8 @@ class LlamaChat(LlamaLadder):
         elif isinstance(request, TextRequest):
             raise EngineFailure(f"{self.spec.name} prepared another kind of request")
         elif isinstance(request, EmbedRequest):
-            check_inputs(ready.inputs, self._longest_input())
+            with self._explain_overflow(self._longest_input()):
+                check_inputs(ready.inputs, self._longest_input())
             yield from self._embed(request, ready, cancel)
         else:
             yield from self._answer(request, ready, cancel)
@@ -234,7 +236,7 @@ class LlamaChat(LlamaLadder):
             raise ContextReduced(
                 f"{error}. Memory is short: the context was reduced from {full} to {now} tokens until the engine is "
                 'next idle; free memory on the device, or set kv_type = "q8_0" in models.toml',
-                param="messages",
+                param=error.param,
             ) from error
 
     def step(self) -> None:

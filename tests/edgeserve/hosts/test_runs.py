@@ -226,3 +226,29 @@ def test_an_answer_that_does_not_rest_goes_on_without_room_once_until_its_reader
         runs.advance()
         heard.append((box.items.qsize(), run.blocked))
     assert heard == [(40, True), (40, True), (200, False), (200, False)]
+
+
+@each(("waited_for", "speaks", "unread"), [(True, False, True), (False, False, False), (True, True, False)])
+def test_pauses_of_an_answer_that_does_not_rest_add_up_while_others_wait(
+    waited_for: bool, speaks: bool, unread: bool
+) -> None:
+    """A reader of 18 kB a second reads half a scarce mailbox within the patience of others, time and again."""
+    clock, may = Clock(), {"room": True}
+
+    def words() -> Generator[Any, None, None]:
+        for _ in range(40):
+            yield from [WORD] * 10
+            may["room"] = False
+            yield WORD
+
+    runs = Runs(nothing, clock, lambda: waited_for)
+    box, _ = add(runs, words(), lambda: may["room"])
+    (run,) = runs
+    run.work.request = SpeakRequest("word") if speaks else run.work.request
+    for number in range(1, 3):
+        may["room"] = True
+        runs.advance()
+        assert (box.items.qsize(), run.blocked) == (11 * number, True)
+        assert not runs.all_unread(15.0)
+        clock.now += 14.0
+    assert bool(runs.all_unread(15.0)) is unread

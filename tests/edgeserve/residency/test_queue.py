@@ -544,7 +544,7 @@ def test_an_answer_at_rest_waits_for_its_reader_and_keeps_nobody_waiting() -> No
         one.room = lambda one=one: rooms[one]  # type: ignore[misc]
         assert one.rest_behind(Rest(1), 1)
         assert queue.wait_again(one, None)
-    assert queue.rests
+    assert queue.resting
     assert queue.take() is read
     assert not queue.waits()
     assert queue.take() is None
@@ -553,4 +553,4 @@ def test_an_answer_at_rest_waits_for_its_reader_and_keeps_nobody_waiting() -> No
     rooms[unread] = True
     assert queue.waits()
     assert queue.take() is unread
-    assert not queue.rests
+    assert not queue.resting

@@ -89,15 +89,19 @@ class Box(World):
 
 
 class Asked(Mailbox):
-    """One request of a client. ``begun`` counts how often it was said to begin. ``ended``: on the gate's clock."""
+    """One request of a client. ``begun`` counts how often it was said to begin. ``ended``: on the gate's clock.
 
-    def __init__(self, gate: Gate, request: Request, client: Client = ADA) -> None:
+    ``read``: its reader has room for more, also once a part of it has been given.
+    """
+
+    def __init__(self, gate: Gate, request: Request, client: Client = ADA, read: bool = True) -> None:
         super().__init__()
         self.begun = 0
         self.ended: float | None = None
         self._gate, self._client = gate, client
         gate.acquire(None, client)
         self.work_ = Work(request, self._emit, begun=self._begin, place=Place(client))
+        self.work_.room = lambda: read or not self.work_.resumed
         gate.submit(self.work_)
 
     def _begin(self, request: Request) -> None:
@@ -270,6 +274,24 @@ def test_an_answer_that_rests_keeps_its_place_and_ends_with_its_client_or_the_se
         assert all(isinstance(one.rest()[1], ShuttingDown) for one in waiting)
         box.go.set()
         assert runs.rest()[1] is None
+
+
+@each("job", ["tts", "asr"])
+def test_answers_at_rest_that_hold_all_places_keep_no_other_client_out(job: Job) -> None:
+    """None of them can be displaced, and none is unread at the engine: others were refused with 503."""
+    with Box() as box:
+        gate, other = box.gate(job, job), box.gate("embedding", "other")
+        long = [Asked(gate, REQUESTS[job], ADA, read=False)]
+        until(lambda: gate.rung is Rung.HOT)
+        texts = Asked(other, TEXTS, BOB)
+        long += [Asked(gate, REQUESTS[job], ADA, read=False) for _ in range(2)]
+        box.go.set()
+        assert texts.rest()[1] is None
+        until(lambda: all(one.work_.resumed for one in long) and not gate.host.slowest(0.0))
+        with pytest.raises(Busy):
+            gate.acquire(None, ADA)
+        assert Asked(gate, short_of(REQUESTS[job]), BOB).rest()[1] is None
+        assert not any(one.work_.cancel.is_set() for one in long)
 
 
 def test_an_answer_goes_on_where_there_is_no_room_for_its_rest() -> None:

@@ -25,7 +25,7 @@ from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.engines.llama.context import Item
 from edgeserve.engines.llama.prepare import EARLY_FACTOR, Prepared, prepare_chat
 from edgeserve.engines.llama.template import ChatTemplate
-from edgeserve.errors import ContextOverflow, DoesNotFit, EdgeserveError, EngineFailure, InvalidRequest
+from edgeserve.errors import ContextOverflow, ContextReduced, DoesNotFit, EdgeserveError, EngineFailure, InvalidRequest
 from edgeserve.messages import (
     ChatRequest,
     EmbedRequest,
@@ -251,12 +251,15 @@ def test_a_context_that_shrank_meanwhile_is_looked_at_again(make: MAKE) -> None:
         engine.prepare(prompt)
     with pytest.raises(ContextOverflow, match="the context holds 50"):  # which the request asked for
         engine.prepare(dataclasses.replace(prompt, context=50))
-    with pytest.raises(ContextOverflow, match=f"input 0 is {size - 9} tokens long; the context holds {now}"):
+    with pytest.raises(ContextReduced, match=f"input 0 is {size - 9} tokens long.*holds {now}.*reduced from {size}"):
         next(engine.run(texts, threading.Event(), ready[1]))
+    with pytest.raises(ContextReduced, match=f"the context holds {now}.*reduced from {size}"):
+        engine.prepare(texts)
     engine.park()
     assert engine.prepare(prompt) == ready[0]
-    with pytest.raises(ContextOverflow):
-        engine.prepare(ChatRequest(prompt=(1,) * size))
+    for longer in (ChatRequest(prompt=(1,) * size), EmbedRequest(((1,) * (size + 1),))):
+        with pytest.raises(ContextOverflow):
+            engine.prepare(longer)
 
 
 @examples(25)
