@@ -33,6 +33,8 @@ class Files:
     begun: threading.Event = field(default_factory=threading.Event)
     requests: list[tuple[str, str, str | None]] = field(default_factory=list)
     """(method, path, Range) of each request."""
+    authorizations: list[str | None] = field(default_factory=list)
+    """The header Authorization of each request."""
 
     def gets(self, path: str) -> int:
         return sum(method == "GET" and seen == path for method, seen, _ in self.requests)
@@ -53,6 +55,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, *, body: bool) -> None:
         files, path = self.files, self.path.split("?")[0]
         files.requests.append((self.command, path, self.headers.get("Range")))
+        files.authorizations.append(self.headers.get("Authorization"))
         if files.token and self.headers.get("Authorization") != f"Bearer {files.token}":
             return self._plain(401, b"", {"X-Error-Code": "GatedRepo", "X-Error-Message": "gated"})
         if files.status != 200:

@@ -6,6 +6,7 @@ The download resumes only when the server says that the file is the same (``If-R
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
@@ -51,9 +52,7 @@ def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None
     headers = {"User-Agent": "edgeserve", "Accept-Encoding": "identity"}
     if identity:
         headers |= {"Range": f"bytes={have}-", "If-Range": identity}
-    url = quote(source.url, safe=string.punctuation)
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the opener takes http and https only
-    with _opener().open(request, timeout=TIMEOUT_SECONDS) as answer:
+    with _opener().open(_request(source.url, headers), timeout=TIMEOUT_SECONDS) as answer:
         resumed = answer.status == 206 and "Range" in headers
         resumed = resumed and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
         if answer.status == 206 and not resumed:
@@ -84,6 +83,19 @@ def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None
         raise SourceUnavailable(
             f"{source} broke off after {done} of {total} bytes; pull again to go on where it stopped"
         )
+
+
+def _request(address: str, headers: dict[str, str]) -> urllib.request.Request:
+    """A GET of the address. Its name and password go into a header: the library takes them for a part of the host."""
+    parts = urlsplit(quote(address, safe=string.punctuation))
+    credentials, _, host = parts.netloc.rpartition("@")
+    url = parts._replace(netloc=host).geturl()
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the opener takes http and https only
+    if credentials:
+        name, _, word = credentials.partition(":")
+        basic = base64.b64encode(f"{unquote(name)}:{unquote(word)}".encode()).decode()
+        request.add_unredirected_header("Authorization", f"Basic {basic}")
+    return request
 
 
 def _identity(mark: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import urllib.request
 from collections.abc import Iterator
@@ -114,3 +115,10 @@ def test_from_https_to_http_is_refused() -> None:
 def test_secrets_of_an_address_are_not_shown() -> None:
     address = "https://me:word@models.invalid:8443/m.gguf?token=x"
     assert str(UrlSource(address)) == "https://models.invalid:8443/m.gguf"
+
+
+def test_a_name_and_a_password_of_an_address_are_sent_to_its_server_alone(files: Files, tmp_path: Path) -> None:
+    files.redirects["/old.gguf"] = "/m.gguf"
+    address = files.url.replace("://", "://me:p%40ss:word@") + "/old.gguf"
+    url.fetch(UrlSource(address), tmp_path, lambda done, total: None, 0)
+    assert files.authorizations == [f"Basic {base64.b64encode(b'me:p@ss:word').decode()}", None]
