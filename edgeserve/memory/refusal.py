@@ -31,7 +31,7 @@ def does_not_fit(
 ) -> str:
     """Text of DoesNotFit (507). ``own``: bytes of the request's own body and pictures."""
     figures = _figures(need, decision, budget)
-    if 0 < decision.missing <= own:
+    if 0 < decision.missing <= own and own >= MB:
         text = f"The request's own body and pictures take {mb(own)}, and there is no room for both"
         return f"{figures}. {text}: send less at a time"
     return f"{figures}. {advice(need, decision, budget, readings, pinned, policy)}"

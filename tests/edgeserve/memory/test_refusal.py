@@ -123,6 +123,17 @@ def test_a_body_that_leaves_its_own_request_no_room_is_refused_at_once(
     assert world.heat("asr").rung is Rung.HOT
 
 
+def test_a_body_of_less_than_a_megabyte_is_not_named_as_the_cause(owning: Callable[[int], None]) -> None:
+    """The refusal said that the body takes 0 MB, and to send less."""
+    world = World(300, FakeResident("llm", 0, 190, pinned=True), FakeResident("asr", 0, 10, 70))
+    world.heat("llm")
+    body = MB // 2
+    owning(body)
+    world.governor.accounts.traffic.came = world.probe.base = body
+    with pytest.raises(DoesNotFit, match="Remove pinned = true"):
+        world.heat("asr")
+
+
 def test_a_request_waits_for_the_bodies_of_others_beside_its_own(owning: Callable[[int], None]) -> None:
     world = World(300, FakeResident("llm", 0, 190, pinned=True), FakeResident("asr", 0, 10, 60))
     world.heat("llm")
