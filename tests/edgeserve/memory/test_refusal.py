@@ -125,9 +125,9 @@ def test_a_body_that_leaves_its_own_request_no_room_is_refused_at_once(
 
 def test_a_body_of_less_than_a_megabyte_is_not_named_as_the_cause(owning: Callable[[int], None]) -> None:
     """The refusal said that the body takes 0 MB, and to send less."""
-    world = World(300, FakeResident("llm", 0, 190, pinned=True), FakeResident("asr", 0, 10, 70))
+    world = World(301, FakeResident("llm", 0, 190, pinned=True), FakeResident("asr", 0, 10, 70))
     world.heat("llm")
-    body = MB // 2
+    body = MB * 95 // 100
     owning(body)
     world.governor.accounts.traffic.came = world.probe.base = body
     with pytest.raises(DoesNotFit, match="Remove pinned = true"):
