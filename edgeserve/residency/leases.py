@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from edgeserve.clients import Client, Groups
 from edgeserve.errors import Busy, ShuttingDown
@@ -55,16 +55,18 @@ class Leases:
 
         When all places are taken, the client with the most gives its last waiting one up for a client with fewer. If
         none waits and its answers rest or are not read, the client with fewer gets a place beyond the limit. Such
-        answers leave the engine to others. Raises Busy when there is none, and ShuttingDown when the server drains.
+        answers leave the engine to others. One that has waited for its reader for too long gives its place up, unless
+        its client has fewer. Raises Busy when there is none, and ShuttingDown when the server drains.
         """
         displaced: Work | None = None
         with self._state:
             if self.closed:
                 raise ShuttingDown("the server is shutting down and takes no new requests", retry_after=5)
             most = self.queue_limit + self._host.slots
-            if len(self) >= most and not self._cut_slowest(client.groups):
+            if len(self) >= most and not self._turns.cut_slowest(self._gives(client.groups)):
                 greedier = self._shares.greedier(client.groups)
-                displaced = self._turns.withdraw_last(greedier)
+                gives = self._gives(client.groups, greedier)
+                displaced = self._turns.withdraw_last(greedier) or self._turns.withdraw_unread(gives)
                 if displaced is not None:
                     reason = self._full(self._shares.held(displaced.place.groups))
                 elif len(self) >= BEYOND * most or not self._turns.pauses(greedier):
@@ -76,10 +78,10 @@ class Leases:
         if displaced is not None:
             self._turns.end_withdrawn(displaced, reason)
 
-    def _cut_slowest(self, groups: Groups) -> bool:
-        """Cut an unread answer, unless its client holds fewer places than the one that asks."""
+    def _gives(self, groups: Groups, greedier: Collection[Groups] = ()) -> Callable[[Work], bool]:
+        """Which unread answers may end for a client: those of ``greedier`` ones, and of who holds no fewer places."""
         held = self._shares.held
-        return self._turns.cut_slowest(lambda work: held(work.place.groups) >= held(groups))
+        return lambda work: work.place.groups in greedier or held(work.place.groups) >= held(groups)
 
     def _full(self, yours: int = 0) -> Busy:
         """``yours``: the places of a client that gives one up for another client; 0 for a client that gets none."""

@@ -15,7 +15,7 @@ from edgeserve.residency.work import Admitted, Done, Work
 
 log = logging.getLogger("edgeserve.gate")
 
-OTHERS = "another engine needed its memory"
+OTHERS, PLACE = "another engine needed its memory", "other requests waited for its place"
 """Why answers that nobody reads are cut."""
 REST_PATIENCE = 4 * LONG_PATIENCE
 """Seconds for which an answer at rest waits for its reader: speech of 16 kHz that fills a mailbox, as it is played."""
@@ -72,17 +72,20 @@ class Turns:
         """A reader has room, or others wait for the memory of answers that may rest. Any thread; never waits."""
         self._host.wake(self if self._queue.resting else None)
 
-    def withdraw_last(self, clients: Collection[Groups]) -> Work | None:
-        """Take out the last work of the first of ``clients`` that has a request with no answer under way.
+    def withdraw_last(self, clients: Iterable[Groups]) -> Work | None:
+        """Take out the last work of the first of ``clients`` that has a request with no answer under way."""
+        return self._queue.withdraw_last(clients)
 
-        Else an answer of theirs at rest that has waited for its reader for too long.
-        """
-        unread = self._queue.unread(self._clock() - REST_PATIENCE)
-        late = (one for one in unread if one.place.groups in clients and self._queue.withdraw(one))
-        return self._queue.withdraw_last(clients) or next(late, None)
+    def withdraw_unread(self, may_cut: Callable[[Work], bool]) -> Work | None:
+        """Take out an answer at rest that has waited for its reader for too long. It ends for that reason."""
+        for work in self._queue.unread(self._clock() - REST_PATIENCE):
+            if may_cut(work) and self._queue.withdraw(work):
+                work.abort(_slow(REST_PATIENCE, PLACE))
+                return work
+        return None
 
     def end_withdrawn(self, work: Work, reason: EdgeserveError) -> None:
-        """End work that ``withdraw_last`` took out. The thread must not hold the gate's lock."""
+        """End work that was taken out, if for no other reason. The thread must not hold the gate's lock."""
         work.abort(reason)
         self._finish(work)
 
@@ -98,7 +101,7 @@ class Turns:
                 return False
             work = next((one for one in (slowest, *self._host.unread(PATIENCE)) if may_cut(one)), None)
             if work is not None:
-                self._cut(work, PATIENCE, "other requests waited for its place")
+                self._cut(work, PATIENCE, PLACE)
             return work is not None
 
     def cut_for_waiting(self) -> bool:

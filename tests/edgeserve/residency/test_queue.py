@@ -19,7 +19,7 @@ from support.gates import BATCHING_FAKES, Clock, CountingGovernor, Held, Mailbox
 from support.server import until
 
 from edgeserve.clients import Client
-from edgeserve.errors import Busy, Cancelled
+from edgeserve.errors import Busy, Cancelled, SlowReader
 from edgeserve.messages import (
     LONG_CHARS,
     ChatRequest,
@@ -150,7 +150,7 @@ def test_answers_at_rest_that_nobody_reads_refuse_no_other_client(gates: Callabl
     clock.now += 1
     gate.acquire(None, DORA)
     assert [one.cancel.is_set() for one in rested] == [True, False]
-    assert isinstance(boxes[0].rest()[1], Busy)
+    assert isinstance(boxes[0].rest()[1], SlowReader)
 
 
 def test_of_requests_with_several_answers_the_one_that_has_not_begun_goes_first(gates: Callable[..., Gate]) -> None:

@@ -14,12 +14,13 @@ from support.server import until
 
 from edgeserve.clients import Client
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import Busy, Cancelled, ShuttingDown
+from edgeserve.errors import Busy, Cancelled, ShuttingDown, SlowReader
 from edgeserve.jobs import Job
 from edgeserve.messages import DiarizeRequest, EmbedRequest, Pcm, Request, SpeakRequest, TranscribeRequest
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import LONG_PATIENCE
 from edgeserve.residency.rounds import Place
+from edgeserve.residency.turns import REST_PATIENCE
 from edgeserve.residency.work import METHODS, Done, Work
 from edgeserve.units import MB
 
@@ -292,6 +293,26 @@ def test_answers_at_rest_that_hold_all_places_keep_no_other_client_out(job: Job)
             gate.acquire(None, ADA)
         assert Asked(gate, short_of(REQUESTS[job]), BOB).rest()[1] is None
         assert not any(one.work_.cancel.is_set() for one in long)
+
+
+@each("job", ["tts", "asr"])
+def test_unread_answers_at_rest_of_many_clients_keep_no_other_one_out_for_ever(job: Job) -> None:
+    """Each client has one place: none has more than the newcomer, which was refused as long as they did not read."""
+    with Box() as box:
+        gate, other = box.gate(job, job), box.gate("embedding", "other")
+        long = [Asked(gate, REQUESTS[job], ADA, read=False)]
+        until(lambda: gate.rung is Rung.HOT)
+        texts = Asked(other, TEXTS, BOB)
+        long += [Asked(gate, REQUESTS[job], Client(address=f"192.0.2.{number}"), read=False) for number in (3, 4)]
+        box.go.set()
+        assert texts.rest()[1] is None
+        until(lambda: all(one.work_.resumed for one in long) and not gate.host.slowest(0.0))
+        with pytest.raises(Busy):
+            gate.acquire(None, BOB)
+        box.clock.now += REST_PATIENCE
+        assert Asked(gate, short_of(REQUESTS[job]), BOB).rest()[1] is None
+        (cut,) = [one for one in long if one.work_.cancel.is_set()]
+        assert isinstance(cut.rest()[1], SlowReader)
 
 
 def test_an_answer_goes_on_where_there_is_no_room_for_its_rest() -> None:
