@@ -161,10 +161,14 @@ class Runs:
         return _newcomer((slots + MOST_BESIDE - len(self), MOST_BESIDE)) if alone else None
 
     def slowest(self, seconds: float) -> Work | None:
-        """The answer that has waited longest for its reader, if it has waited for so many seconds. Any thread."""
+        """The answer that has waited longest for its reader, if it has waited for so many seconds. Any thread.
+
+        One that has room again waits for the engine, not for its reader. One that is cut stays so until it has ended.
+        """
         now = self._clock()
         # Each ``paused`` is read once: the loop's thread may resume an answer between two reads.
-        waiting = [(since, run.work) for run in self if (since := run.paused) is not None]
+        paused = [(since, run.work) for run in self if (since := run.paused) is not None]
+        waiting = [(since, work) for since, work in paused if work.cancel.is_set() or not work.room()]
         since, work = min(waiting, key=lambda one: one[0], default=(now, None))
         return work if now - since >= seconds else None
 

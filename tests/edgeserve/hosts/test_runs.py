@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import tracemalloc
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
@@ -184,12 +185,29 @@ def test_an_answer_may_go_on_while_another_thread_looks_for_the_slowest() -> Non
             looks = iter([5.0, None, None])
 
             class Resumed:
-                work = "the answer"
+                work = answer
                 paused = property(lambda self: next(looks))
 
             return iter([Resumed()])
 
-    assert GoesOn(nothing, Clock(100.0)).slowest(10) == "the answer"
+    answer = Work(SpeakRequest("one"), lambda item: None, lambda: False)
+    assert GoesOn(nothing, Clock(100.0)).slowest(10) is answer
+
+
+def test_an_answer_that_has_room_again_waits_for_the_engine_and_for_no_reader() -> None:
+    """It has its turn behind those of others, which may take long: a reader that had read all was cut as slow."""
+    read, clock = threading.Event(), Clock()
+    runs = Runs(nothing, clock)
+    for room in (read.is_set, lambda: True):
+        add(runs, (WORD for _ in range(9)), room)
+    paused, _ = runs
+    runs.advance_one()
+    clock.now += 5
+    assert runs.slowest(5) is paused.work
+    read.set()
+    assert runs.slowest(0) is None
+    paused.work.cancel.set()
+    assert runs.slowest(5) is paused.work
 
 
 @each(
