@@ -79,7 +79,7 @@ class Leases:
             self._turns.end_withdrawn(displaced, reason)
 
     def _gives(self, groups: Groups, greedier: Collection[Groups] = ()) -> Callable[[Work], bool]:
-        """Says which unread answers may end for a client: those of ``greedier`` ones, and of who holds no fewer places."""
+        """Says which unread answers may end for a client: of ``greedier`` ones, and of those with no fewer places."""
         held = self._shares.held
         return lambda work: work.place.groups in greedier or held(work.place.groups) >= held(groups)
 
