@@ -10,7 +10,7 @@ from typing import Literal
 from edgeserve.dataclass import dataclass
 from edgeserve.engine import Footprint, Listed, ModelSpec
 from edgeserve.errors import EdgeserveError
-from edgeserve.hosts.remote import WORKER
+from edgeserve.hosts.steps import WORKER
 from edgeserve.jobs import INFO
 from edgeserve.memory.estimate import PEAK_PER_FILE_BYTE, vision_overhead
 from edgeserve.memory.peaks import Peaks

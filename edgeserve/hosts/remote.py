@@ -22,16 +22,13 @@ from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.crossing import sendable
 from edgeserve.hosts.inbox import Over
 from edgeserve.hosts.link import Link
+from edgeserve.hosts.steps import WORKER
 from edgeserve.messages import DetectRequest, Event, Request, SpeechChances
 from edgeserve.processes import codec
 from edgeserve.processes.child import Child
 from edgeserve.processes.launcher import Launcher
 from edgeserve.slots import SlotState
-from edgeserve.units import MB
 
-WORKER = 25 * MB
-"""Private bytes of a worker beside its engine: the interpreter and the runtime's modules. Measured as 23 MB with
-speech, and 27 MB with transcription (docs/benchmarks/memory_scenarios.md)."""
 ENTRY, PREPARE = "edgeserve.hosts.worker_entry:main", "edgeserve.hosts.worker_entry:prepare"
 
 

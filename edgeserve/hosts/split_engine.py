@@ -11,7 +11,8 @@ from edgeserve.engine import Engine, Footprint, Rung
 from edgeserve.engine_abilities import RemotePart, Splitting
 from edgeserve.errors import DoesNotFit, EdgeserveError, EngineFailure, Unreachable
 from edgeserve.hosts.node_watch import EVERY, NodeWatch
-from edgeserve.hosts.remote import WORKER, RemoteEngine
+from edgeserve.hosts.remote import RemoteEngine
+from edgeserve.hosts.steps import WORKER
 from edgeserve.processes.launcher import Launcher
 from edgeserve.splits import asking, node, plan
 from edgeserve.splits.plan import Part, Room

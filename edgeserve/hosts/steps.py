@@ -11,7 +11,11 @@ from edgeserve.hosts.loop import Loop
 from edgeserve.processes.state import EngineState
 from edgeserve.slots import SlotState
 from edgeserve.system import heap, libraries, pages
+from edgeserve.units import MB
 
+WORKER = 25 * MB
+"""Private bytes of a worker beside its engine: the interpreter and the runtime's modules. Measured as 23 MB with
+speech, and 27 MB with transcription (docs/benchmarks/memory_scenarios.md)."""
 STEPS = ("open", "heat", "park", "shed", "restore", "limit", "place")
 """Methods of an engine that the serving process may call."""
 
@@ -26,6 +30,7 @@ class Steps:
         self._confined = confined
         self._idle: Iterator[None] | None = None
         self._private, self._found = 0, Footprint()
+        self._beside = WORKER
         self._changed = self._used = False
 
     def take(self, method: str, arguments: Sequence[object]) -> object:
@@ -41,6 +46,8 @@ class Steps:
             self.give_back()
         if method in ("open", "heat", "park"):
             self.measure()
+            if method == "open":  # no request has come yet
+                self._beside = max(WORKER, self._private - self._found.private)
         else:
             self._found = self._engine.footprint()
         return None
@@ -94,13 +101,16 @@ class Steps:
         return self._able.slotted.slot_states() if self._able.slotted else ()
 
     def _footprint(self, cached: int) -> Footprint:
-        """The engine's figures as last measured; all memory of this process is private, since it ends with the engine.
+        """The engine's figures as last measured, and this process beside it, which ends with the engine.
 
+        The process counts as when it opened the engine, or with WORKER. More may be what requests hold, or have left:
+        a learned peak would refuse others for it ever after. The server reads it beside the figures while it is there.
         ``cached`` bytes of saved states come on top.
         """
         if self._engine.rung is Rung.COLD:
             return self._found
-        return replace(self._found, private=max(self._found.private, self._private - cached))
+        own = self._found.private
+        return replace(self._found, private=max(own, min(self._private - cached, own + self._beside)))
 
     def _idle_step(self) -> bool:
         """One short step of the engine's idle work. False when there is none left."""

@@ -12,7 +12,7 @@ from support.cases import each
 from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.errors import EngineFailure
 from edgeserve.fit import memory
-from edgeserve.hosts.remote import WORKER
+from edgeserve.hosts.steps import WORKER
 from edgeserve.jobs import INFO
 from edgeserve.memory.peaks import Peaks
 from edgeserve.models import catalog

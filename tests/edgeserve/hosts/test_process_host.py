@@ -20,7 +20,7 @@ from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Cancelled, EngineFailure, Restarting
 from edgeserve.hosts import link, watch
 from edgeserve.hosts.process_host import ProcessHost
-from edgeserve.hosts.remote import WORKER
+from edgeserve.hosts.steps import WORKER
 from edgeserve.messages import ChatRequest, Message, TextEvent, TextPart, TextRequest, TokenEvent
 from edgeserve.named import make_engine
 from edgeserve.processes import child

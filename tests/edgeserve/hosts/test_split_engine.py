@@ -21,8 +21,8 @@ from edgeserve.engine import ModelSpec, Rung
 from edgeserve.engine_abilities import RemotePart
 from edgeserve.errors import DoesNotFit, EdgeserveError, EngineFailure, Unreachable
 from edgeserve.hosts.process_host import ProcessHost
-from edgeserve.hosts.remote import WORKER
 from edgeserve.hosts.split_engine import SplitEngine
+from edgeserve.hosts.steps import WORKER
 from edgeserve.named import make_engine
 from edgeserve.processes.spawner import Spawner
 from edgeserve.residency.gate import Gate
