@@ -57,6 +57,7 @@ from edgeserve.messages import (
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import LONG_PATIENCE, PATIENCE, Host
 from edgeserve.residency.rounds import Place
+from edgeserve.residency.turns import REST_PATIENCE
 from edgeserve.residency.work import Done, Work
 from edgeserve.slots import SlotState
 from edgeserve.units import MB
@@ -559,23 +560,24 @@ class HostContract:
             gate.wake()
             assert unread.rest() == whole[1:]
 
-    def test_an_answer_at_rest_that_nobody_reads_ends_when_it_is_cancelled(self) -> None:
+    def unread_at_rest(self) -> tuple[Gate, Asked]:
+        """Speech that has come to rest, for another engine that waits, and whose reader has no room."""
         gate = self.gate("engine:FakeTextToSpeech", "tts")
         self.governor.waited_for = True
         unread = Asked(gate, SpeakRequest("One two three. " * 3), lambda: False, spare=lambda: True)
         unread.first()
         until(lambda: self.governor.released == self.governor.reserved == 1)
+        return gate, unread
+
+    def test_an_answer_at_rest_that_nobody_reads_ends_when_it_is_cancelled(self) -> None:
+        gate, unread = self.unread_at_rest()
         gate.cancel(unread.work)
         with pytest.raises(Cancelled):
             unread.rest()
 
     def test_an_unread_answer_at_rest_does_not_hold_its_engine_up(self) -> None:
-        gate = self.gate("engine:FakeTextToSpeech", "tts")
-        self.governor.waited_for = True
-        unread = Asked(gate, SpeakRequest("One two three. " * 3), lambda: False, spare=lambda: True)
-        unread.first()
-        until(lambda: self.governor.released == self.governor.reserved == 1)
-        self.clock.now += 4 * LONG_PATIENCE - 1
+        gate, unread = self.unread_at_rest()
+        self.clock.now += REST_PATIENCE - 1
         gate.cut_unread("its model was replaced")
         assert not unread.work.cancel.is_set()
         self.clock.now += 1

@@ -277,18 +277,24 @@ def test_an_answer_that_rests_keeps_its_place_and_ends_with_its_client_or_the_se
         assert runs.rest()[1] is None
 
 
+def unread_at_rest(box: Box, job: Job, first: Client, *others: Client) -> tuple[Gate, list[Asked]]:
+    """An engine with an answer of each client at rest, and those answers, which nobody reads."""
+    gate, other = box.gate(job, job), box.gate("embedding", "other")
+    long = [Asked(gate, REQUESTS[job], first, read=False)]
+    until(lambda: gate.rung is Rung.HOT)
+    texts = Asked(other, TEXTS, BOB)
+    long += [Asked(gate, REQUESTS[job], one, read=False) for one in others]
+    box.go.set()
+    assert texts.rest()[1] is None
+    until(lambda: all(one.work_.resumed for one in long) and not gate.host.slowest(0.0))
+    return gate, long
+
+
 @each("job", ["tts", "asr"])
 def test_answers_at_rest_that_hold_all_places_keep_no_other_client_out(job: Job) -> None:
     """None of them can be displaced, and none is unread at the engine: others were refused with 503."""
     with Box() as box:
-        gate, other = box.gate(job, job), box.gate("embedding", "other")
-        long = [Asked(gate, REQUESTS[job], ADA, read=False)]
-        until(lambda: gate.rung is Rung.HOT)
-        texts = Asked(other, TEXTS, BOB)
-        long += [Asked(gate, REQUESTS[job], ADA, read=False) for _ in range(2)]
-        box.go.set()
-        assert texts.rest()[1] is None
-        until(lambda: all(one.work_.resumed for one in long) and not gate.host.slowest(0.0))
+        gate, long = unread_at_rest(box, job, ADA, ADA, ADA)
         with pytest.raises(Busy):
             gate.acquire(None, ADA)
         assert Asked(gate, short_of(REQUESTS[job]), BOB).rest()[1] is None
@@ -299,14 +305,7 @@ def test_answers_at_rest_that_hold_all_places_keep_no_other_client_out(job: Job)
 def test_unread_answers_at_rest_of_many_clients_keep_no_other_one_out_for_ever(job: Job) -> None:
     """Each client has one place: none has more than the newcomer, which was refused as long as they did not read."""
     with Box() as box:
-        gate, other = box.gate(job, job), box.gate("embedding", "other")
-        long = [Asked(gate, REQUESTS[job], ADA, read=False)]
-        until(lambda: gate.rung is Rung.HOT)
-        texts = Asked(other, TEXTS, BOB)
-        long += [Asked(gate, REQUESTS[job], Client(address=f"192.0.2.{number}"), read=False) for number in (3, 4)]
-        box.go.set()
-        assert texts.rest()[1] is None
-        until(lambda: all(one.work_.resumed for one in long) and not gate.host.slowest(0.0))
+        gate, long = unread_at_rest(box, job, ADA, *(Client(address=f"192.0.2.{number}") for number in (3, 4)))
         with pytest.raises(Busy):
             gate.acquire(None, BOB)
         box.clock.now += REST_PATIENCE
