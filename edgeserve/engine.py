@@ -124,13 +124,14 @@ class Footprint:
 
     ``mapped``: weights mapped from files, which the system drops under pressure. ``private``: anonymous memory while
     hot (contexts, caches, arenas, copies of weights). ``per_request``: one request on top (activations, image, KV
-    beyond the standing context). ``device``: on an accelerator that has memory of its own.
+    beyond the standing context). ``device``: in an accelerator's own memory. ``exact``: no other work is in it.
     """
 
     mapped: int = 0
     private: int = 0
     per_request: int = 0
     device: int = 0
+    exact: bool = True
 
     @property
     def total(self) -> int:

@@ -66,7 +66,7 @@ def _as_json(judged: Judged) -> dict[str, Any]:
         "pulled": one.pulled,
         "verified": one.entry.verified,
         "memory": one.amount.total,
-        "memory_parts": asdict(one.memory.footprint),
+        "memory_parts": {part: size for part, size in asdict(one.memory.footprint).items() if part != "exact"},
         "memory_origin": one.memory.origin,
         "speed": None if one.speed is None else asdict(one.speed),
         "fits": judged.fits,

@@ -23,6 +23,7 @@ from edgeserve.messages import Request
 from edgeserve.residency.failure import explain
 from edgeserve.residency.host import FOREVER, PATIENCE, Pressure, Scheduler
 from edgeserve.residency.work import Work
+from edgeserve.system import growth
 
 log = logging.getLogger("edgeserve.gate")
 
@@ -167,7 +168,8 @@ class EngineHost(Facts):
             with self._pressure.opening(self.spec):
                 self.map()
         try:
-            return engine.prepare(request)  # type: ignore[arg-type]  # of a kind that the engine serves
+            with growth.others.work():
+                return engine.prepare(request)  # type: ignore[arg-type]  # of a kind that the engine serves
         except EngineFailure as error:
             log.debug("%s prepares the request when its turn comes: %s", self.spec.name, error.message)
             return None

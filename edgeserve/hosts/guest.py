@@ -35,6 +35,7 @@ from edgeserve.processes import codec, failures
 from edgeserve.processes.frames import Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
 from edgeserve.residency.work import Admitted, takes_long
+from edgeserve.system import growth
 
 PULSE = 1.0
 """Seconds between two pulses."""
@@ -60,10 +61,8 @@ class Guest:
         self._preparing: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._reading: queue.SimpleQueue[tuple[int, Request]] = queue.SimpleQueue()
         self._told: EngineState | None = None
-        self._busy = Busy()
-        self._rounds = 0
-        self._waits = False
-        """Every answer waits for its reader: a pulse has no progress to report."""
+        self._busy, self._rounds = Busy(), 0
+        self._waits = False  # every answer waits for its reader: a pulse has no progress to report
 
     def serve(self) -> None:
         """Blocks until the engine is closed. Called on the main thread."""
@@ -153,6 +152,7 @@ class Guest:
             self._prepare(engine, number, request)
 
     def _prepare(self, engine: Preparing, number: int, request: Request) -> None:
+        @growth.others.work()
         def prepare() -> None:
             self._prepared[number] = (request, engine.prepare(request))  # type: ignore[arg-type]  # of its kind
 

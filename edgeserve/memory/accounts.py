@@ -115,7 +115,7 @@ class Accounts:
         estimate = entry.estimate_now() or Footprint()  # reads the disk, for which nobody else must wait
         with self.changed:
             peak = entry.raise_peak(estimate)
-        self.peaks.learn(spec, peak)
+        self.peaks.learn(spec, peak, firm=True)
         return peak
 
     def adopt(self, resident: Resident) -> None:

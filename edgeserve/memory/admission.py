@@ -13,6 +13,7 @@ from edgeserve.memory import refusal
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.amount import NOTHING, Amount
 from edgeserve.memory.budget import Budget, budget, text_warning, too_large, vision_refusal
+from edgeserve.memory.doubts import Doubts
 from edgeserve.memory.entry import Entry, need_of
 from edgeserve.memory.history import in_mb
 from edgeserve.memory.mover import Mover
@@ -45,6 +46,7 @@ class Admission:
         self._mover = mover
         self._switch = Switch(accounts, probe, mover)
         self._remains = Remains(accounts, mover, trim)
+        self._doubts = Doubts(accounts, mover)
         self.reservations = Reservations(accounts, probe)
 
     def reserve_at_once(
@@ -94,6 +96,14 @@ class Admission:
         self.expect(entry)
         if entry.hot is None:
             return
+        decision = self._decide_whole(entry)
+        if self._doubts.lower(entry, decision):
+            decision = self._decide_whole(entry)
+        entry.whole = decision.verdict is Verdict.WAIT
+        if entry.whole and entry.shrunk:
+            self._mover.step_down(entry, Rung.WARM, "memory_needed", leased=True)
+
+    def _decide_whole(self, entry: Entry) -> Decision:
         readings = self._probe.read_quick()
         optional = 0 if entry.resident.rung is Rung.HOT else sum(one.private for one in entry.optional())
         limit, accounts = budget(readings, self._accounts.policy), self._accounts
@@ -104,10 +114,7 @@ class Admission:
             unbooked, _ = accounts.beside(readings, limit)
             now = accounts.occupancies(readings)
             residents = [dataclasses.replace(one, pinned=one.pinned or one.used) for one in now]
-            case = Case(need, residents, limit, accounts.policy, unbooked)
-            entry.whole = case.wait_or_refuse().verdict is Verdict.WAIT
-        if entry.whole and entry.shrunk:
-            self._mover.step_down(entry, Rung.WARM, "memory_needed", leased=True)
+            return Case(need, residents, limit, accounts.policy, unbooked).wait_or_refuse()
 
     def _reserve(self, entry: Entry, terms: Terms) -> Reservation:
         self._prepare(entry, terms)
@@ -145,7 +152,7 @@ class Admission:
         elif turn.decision.verdict is Verdict.YIELD:
             self._switch.make_way(attempt, turn.decision)
             self._prepare(entry, attempt.terms)
-        elif steady and self._remains.clear(attempt, turn, readings):
+        elif steady and (self._remains.clear(attempt, turn, readings) or self._doubts.lower(entry, turn.decision)):
             self._prepare(entry, attempt.terms)
         elif not steady or (turn.decision.verdict is Verdict.WAIT and not self._stalled(attempt)):
             self._urge(entry, turn)

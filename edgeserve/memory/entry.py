@@ -45,8 +45,10 @@ class Entry:
       is smaller than configured.
     - ``warm``: memory of the warm engine. ``seen``: the last rung that the accounts know of.
     - ``active``: open reservations. ``climbing``: the engine is on its way up under one of them.
-    - ``inexact``: other engines took or returned memory during the last way up. Runtimes measure themselves by the
-      growth of the process, so the figure then includes others' memory.
+    - ``inexact``: other engines took or returned memory during the last way up, or requests were prepared. Runtimes
+      measure themselves by the growth of the process, so the figure then includes others' memory.
+    - ``doubted``: the figure was in doubt, and the next exact one holds. ``proven``: the one that did, or that came
+      after a kill by the system.
     - ``noisy``: large requests came beside the last way up from cold. A runtime that measures itself as it opens keeps
       that figure until it is cold.
     - ``hot_at``: when the engine last became hot. ``hot_until``: until then it stays hot while it has work.
@@ -64,6 +66,8 @@ class Entry:
     climbing: bool = False
     inexact: bool = False
     noisy: bool = False
+    doubted: bool = False
+    proven: Footprint | None = None
     whole: bool = False
     shrunk: int = 0
     active: int = 0
@@ -88,6 +92,8 @@ class Entry:
         """Before the first load: take the learned peak, else the engine's estimate, else a guess by file size."""
         if self.hot is None:
             self._take(*self._look(peaks))
+            if self.source == "learned" and peaks.is_firm(self.resident.spec):
+                self.proven = self.hot
 
     def _look(self, peaks: Peaks) -> tuple[Footprint, str]:
         spec = self.resident.spec
@@ -117,6 +123,16 @@ class Entry:
         """Before the next way up: ask for everything that is configured again."""
         if self.full is not None and self.resident.restore():
             self.hot, self.full, self.shrunk = self.full, None, 0
+
+    def sure(self) -> Footprint | None:
+        """The figure that holds, whatever was measured since. Asks the engine; None when it cannot tell."""
+        return (self.proven if self.full is None else None) or self.estimate_now()
+
+    def prove(self) -> None:
+        """The engine was measured, and nothing else with it."""
+        if self.doubted and self.full is None:
+            self.proven = self.hot
+        self.doubted = False
 
     @property
     def cached(self) -> Amount:
@@ -174,7 +190,7 @@ class Entry:
         old = self.hot or Footprint()
         most = max(old.private, 2 * estimate.private)
         self.hot = dataclasses.replace(old, private=min(most, old.private + max(old.private // 4, LEAST_RAISE)))
-        self.source = "learned"
+        self.proven, self.source = self.hot, "learned"
         return self.hot
 
     def predict(self, before: Rung, after: Rung, own: int) -> int:

@@ -11,7 +11,7 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edgeserve.engine import Footprint, ModelSpec
@@ -25,6 +25,8 @@ LIMIT = 256
 WORTH_WRITING = 0.01
 """A peak that rises by less than this share is not written again."""
 FIELDS = ("mapped", "private", "per_request", "device")
+FIRM = "firm"
+"""1 in the row of a model whose process the system has killed at less."""
 
 
 class Peaks:
@@ -41,17 +43,28 @@ class Peaks:
         """The learned peak of a model with its settings; None for a model that never ran here."""
         with self._lock:
             row = self._rows().get(key(spec))
-        return Footprint(**{name: int(row[name]) for name in FIELDS}) if row else None
+        return _footprint(row) if row else None
 
     def highest(self, job: str, name: str) -> Footprint | None:
         """The largest learned peak of a model, whatever its settings; None for a model that never ran here."""
         begin = f"{job}:{name}:{platform.system()}-{platform.machine()}:"
         with self._lock:
             rows = [row for key, row in self._rows().items() if key.startswith(begin)]
-        found = (Footprint(**{one: int(row[one]) for one in FIELDS}) for row in rows)
-        return max(found, key=lambda one: one.total, default=None)
+        return max(map(_footprint, rows), key=lambda one: one.total, default=None)
 
-    def learn(self, spec: ModelSpec, taken: Footprint) -> None:
+    def is_firm(self, spec: ModelSpec) -> bool:
+        """Whether the system has killed the model's process at less than its peak."""
+        with self._lock:
+            return bool(self._rows().get(key(spec), {}).get(FIRM))
+
+    def doubt(self, spec: ModelSpec) -> None:
+        """Forget a peak, unless it is firm: what is measured next takes its place."""
+        with self._lock:
+            if not self._rows().get(name := key(spec), {FIRM: 1}).get(FIRM):
+                del self._rows()[name]
+                self._write(self._rows())
+
+    def learn(self, spec: ModelSpec, taken: Footprint, *, firm: bool = False) -> None:
         """Remember a peak. A failure to write is logged, not raised: the next start falls back to an estimate.
 
         The part of a model that lies on several machines follows their free memory, so nothing is learned of it.
@@ -63,7 +76,9 @@ class Peaks:
             rows = self._rows()
             old = rows.get(name, dict.fromkeys(FIELDS, 0))
             new: dict[str, float] = {one: max(old[one], getattr(taken, one)) for one in FIELDS}
-            if sum(new[one] - old[one] for one in FIELDS) <= WORTH_WRITING * sum(old[one] for one in FIELDS):
+            new[FIRM] = max(old.get(FIRM, 0), firm)
+            rise = sum(new[one] - old[one] for one in FIELDS)
+            if rise <= WORTH_WRITING * sum(old[one] for one in FIELDS) and new[FIRM] == old.get(FIRM, 0):
                 return
             rows.pop(name, None)
             rows[name] = new | {"learned": self._wall()}
@@ -98,7 +113,10 @@ def read(path: Path) -> dict[str, dict[str, float]]:
     try:
         document = json.loads(plain.read(path))
         rows = document["peaks"]
-        return {str(name): {one: _finite(row[one]) for one in (*FIELDS, "learned")} for name, row in rows.items()}
+        return {
+            str(name): {one: _finite(row[one]) for one in (*FIELDS, "learned")} | {FIRM: _finite(row.get(FIRM, 0))}
+            for name, row in rows.items()
+        }
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
@@ -109,6 +127,11 @@ def read(path: Path) -> dict[str, dict[str, float]]:
         except OSError as failure:
             log.warning("%s could not be put aside: %s", path, failure)
         return {}
+
+
+def _footprint(row: Mapping[str, float]) -> Footprint:
+    mapped, private, per_request, device = (int(row[one]) for one in FIELDS)
+    return Footprint(mapped, private, per_request, device)
 
 
 def _finite(value: object) -> float:

@@ -79,9 +79,11 @@ class Reservations:
             noisy = self._is_noisy(entry, reservation.gone)
             entry.noisy = noisy if reservation.before is Rung.COLD else entry.noisy
             alone = not (noisy or entry.noisy) and self._accounts.unchanged_since(reservation.mark)
-            entry.inexact = measured is None and not alone
+            entry.inexact = measured is None and not (alone and taken.exact)
             if not entry.inexact or entry.source == "unknown":
                 self._measure(entry, with_expected_weights(taken, entry.hot) if measured is None else taken, measured)
+            if not entry.inexact:
+                entry.prove()
             entry.climbing, entry.seen, reservation.settled = False, Rung.HOT, True
             now = self._accounts.clock()
             entry.begin_hot(now, now - reservation.booked_at, self._accounts.policy.min_hot_seconds)

@@ -25,7 +25,8 @@ from edgeserve.engines.asr.whisper.decode import CANCELLED, GREEDY
 from edgeserve.engines.asr.whisper.passage import PROMPT_RESET_TEMPERATURE, TEMPERATURES
 from edgeserve.errors import Cancelled, EngineFailure, InvalidRequest
 from edgeserve.messages import Rest, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
-from edgeserve.system import heap, pages
+from edgeserve.system import heap
+from edgeserve.system.growth import Growth
 
 PROMPT_CHARACTERS = 1000
 """Characters of the text so far that prompt the next window. Whisper keeps the last 223 tokens of them."""
@@ -49,7 +50,7 @@ class MlxSpeechToText:
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
         self._model: Any = None
-        self._own = 0
+        self._own, self._exact = 0, True
 
     @property
     def rung(self) -> Rung:
@@ -67,7 +68,7 @@ class MlxSpeechToText:
             return Footprint()
         import mlx.core as mx
 
-        return Footprint(private=mx.get_active_memory() + mx.get_cache_memory() + self._own)
+        return Footprint(private=mx.get_active_memory() + mx.get_cache_memory() + self._own, exact=self._exact)
 
     def limit(self, memory: int, cache: int, wired: int | None) -> None:
         _load_runtime()
@@ -80,7 +81,7 @@ class MlxSpeechToText:
         _load_runtime()
         import mlx.core as mx
 
-        before = pages.private_bytes()
+        growth = Growth()
         try:
             with _on(self.spec):
                 self._model = self._load()
@@ -88,7 +89,8 @@ class MlxSpeechToText:
             self.close()
             raise
         heap.trim()
-        self._own = max(0, pages.private_bytes() - before - mx.get_active_memory())
+        grown = growth.end()
+        self._own, self._exact = max(0, grown.bytes - mx.get_active_memory()), grown.exact
 
     def heat(self) -> None:
         self.open()

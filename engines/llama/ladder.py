@@ -19,7 +19,7 @@ from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.options import DEFAULT_CONTEXT, context_size, longest_draft, read_options, warn_of_length
 from edgeserve.engines.llama.states_folder import StatesFolder
 from edgeserve.errors import EngineFailure
-from edgeserve.system import heap, pages
+from edgeserve.system import growth, heap, pages
 
 if TYPE_CHECKING:  # a worker is ready before it needs these
     from edgeserve.engines.llama.batch import Batch
@@ -50,9 +50,8 @@ class LlamaLadder:
         self._shape: Shape | None = None
         self._copy = self._token = 0
         """Bytes of the private copy of the weights that the hot engine has, and of one token of context."""
-        self._draft: Layout | None = None
-        """Memory of the draft model."""
-        self._private = {Rung.COLD: 0, Rung.WARM: 0, Rung.HOT: 0}
+        self._draft: Layout | None = None  # memory of the draft model
+        self._grown = dict.fromkeys(Rung, growth.Grown())
 
     @property
     def rung(self) -> Rung:
@@ -80,21 +79,22 @@ class LlamaLadder:
     def footprint(self) -> Footprint:
         """The memory of the present rung, without the saved states, which ``savings`` reports."""
         rung, weights = self.rung, self._weights  # another thread may set it to None
+        grown = self._grown[rung]
         if rung is not Rung.HOT or weights is None:
-            return Footprint(private=self._private[rung])
+            return Footprint(private=grown.bytes, exact=grown.exact)
         draft = self.spec.files.get(draft_file.ROLE)
         other = pages.resident_mapped(draft) if draft not in (None, self.spec.files["model"]) else 0
-        return Footprint(mapped=weights.resident() + other, private=self._private[rung])
+        return Footprint(mapped=weights.resident() + other, private=grown.bytes, exact=grown.exact)
 
     def open(self) -> None:
         if self._model is None:
-            before = pages.private_bytes()
+            growing = growth.Growth()
             self._check_files()
             self._model = self._acquire(repack=False)
             self._measure_token()
             warn_of_length(self.spec, self._configured, self._read_shape().trained_context)
             self._saved = self._make_cache(self._model)
-            self._private[Rung.WARM] = max(0, pages.private_bytes() - before)
+            self._grown[Rung.WARM] = growing.end()
 
     def heat(self) -> None:
         if self._model is None:
@@ -102,7 +102,7 @@ class LlamaLadder:
         if self._batch is None:
             from edgeserve.engines.llama.batch import Batch  # before: ``park`` does not give the module back
 
-            before = pages.private_bytes_now()
+            growing = growth.Growth(pages.private_bytes_now)
             self._check_files()  # a file may have been replaced since
             self._copy, self._weights = self._copied, self._acquire(repack=self.options.reordered)
             resident = self._weights.heat()  # on other cores, while the context is made
@@ -113,7 +113,7 @@ class LlamaLadder:
                 self._weights.cool()
                 self._free_weights()
                 raise
-            self._private[Rung.HOT] = self._private[Rung.WARM] + max(0, pages.private_bytes_now() - before)
+            self._grown[Rung.HOT] = self._grown[Rung.WARM] + growing.end()
             resident()
             if not self._configured.context:
                 size, trained = self._batch.context.size, self._read_shape().trained_context

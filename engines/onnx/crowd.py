@@ -95,8 +95,10 @@ class Sessions:
     def __init__(self, crowd: Crowd, make: Callable[[int], Any], *, fixed: bool = False) -> None:
         self._crowd, self._make, self._fixed = crowd, make, fixed
         self._opening = threading.Lock()
+        before = pages.private_bytes_now()
         self.whole = self._made(crowd.most)
         """The session with all threads."""
+        self._size = max(0, pages.private_bytes_now() - before)
         self._open = {crowd.most: self.whole}
         crowd.join(self)
 
@@ -111,7 +113,8 @@ class Sessions:
                 log.debug("other programs are busy: a session of %d threads is opened", threads)
                 before = pages.private_bytes_now()
                 self._open[threads] = self._made(threads)
-                self._crowd.extra += max(0, pages.private_bytes_now() - before)
+                # More is of a piece that computes meanwhile.
+                self._crowd.extra += min(max(0, pages.private_bytes_now() - before), self._size)
             found = self._open[threads]
         self._crowd.take_place(threads, busy)
         return found

@@ -13,6 +13,7 @@ from edgeserve.engines import model_files
 from edgeserve.engines.onnx import crowd, session
 from edgeserve.errors import EngineFailure
 from edgeserve.system import pages
+from edgeserve.system.growth import Grown, Growth
 
 M_co = TypeVar("M_co", covariant=True)
 M = TypeVar("M")
@@ -58,7 +59,7 @@ class OnnxLadder(Generic[M]):
         self._files = files
         self._model: M | None = None
         self._hot = False
-        self._private = 0
+        self._grown = Grown()
 
     @property
     def rung(self) -> Rung:
@@ -72,8 +73,8 @@ class OnnxLadder(Generic[M]):
     def footprint(self) -> Footprint:
         if self._model is None:
             return Footprint()
-        private = self._private + crowd.extra_bytes(self._model)
-        return Footprint(mapped=pages.resident_mapped(*self._files.mapped), private=private)
+        mapped, extra = pages.resident_mapped(*self._files.mapped), crowd.extra_bytes(self._model)
+        return Footprint(mapped=mapped, private=self._grown.bytes + extra, exact=self._grown.exact)
 
     def prefetch_files(self) -> Iterable[Path]:
         return self._files.prefetch_files()
@@ -88,10 +89,10 @@ class OnnxLadder(Generic[M]):
         session.load()  # first: the runtime's own memory stays when the model goes, and is not the model's
         for package in self._files.packages:
             importlib.import_module(package)
-        before = pages.private_bytes()
+        growth = Growth()
         self._model = self._files.open()
         session.release()
-        self._private = max(0, pages.private_bytes() - before)
+        self._grown = growth.end()
         pages.drop_mapped(*self._files.mapped)  # ONNX Runtime 1.32 reads all weights as it opens a model
 
     def heat(self) -> None:

@@ -26,6 +26,7 @@ from edgeserve.engines.tts.text import cut
 from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
 from edgeserve.messages import AudioEvent, Rest, SpeakRequest
 from edgeserve.system import pages
+from edgeserve.system.growth import Grown, Growth
 
 log = logging.getLogger("edgeserve.tts")
 
@@ -104,7 +105,7 @@ class OnnxTextToSpeech:
         self.spec = spec
         self._voice: Family | None = None
         self._hot = False
-        self._private = 0
+        self._grown = Grown()
         # Requests take turns on the engine, but their threads may read and compute ahead at the same time.
         self._reading, self._computing = threading.Lock(), threading.Lock()
         self._check_voice()
@@ -129,8 +130,8 @@ class OnnxTextToSpeech:
         if self._voice is None:
             return Footprint()
         kept = session.kept() if self._voice.kept else 0
-        private = self._private + kept + crowd.extra_bytes(self._voice)
-        return Footprint(mapped=pages.resident_mapped(*self._voice.mapped), private=private)
+        private = self._grown.bytes + kept + crowd.extra_bytes(self._voice)
+        return Footprint(pages.resident_mapped(*self._voice.mapped), private, exact=self._grown.exact)
 
     def prefetch_files(self) -> Iterable[Path]:
         """Files that opening the model reads: graphs and dictionaries as prepared rather than as pulled."""
@@ -168,10 +169,10 @@ class OnnxTextToSpeech:
         model_files.require(self.spec.files.values())
         family.load(self.spec)
         session.release()
-        before = pages.private_bytes()
+        growth = Growth()
         voice = family(self.spec, folder)
         _cool(voice)
-        self._private = max(0, pages.private_bytes() - before)
+        self._grown = growth.end()
         self._voice = voice
 
     def heat(self) -> None:

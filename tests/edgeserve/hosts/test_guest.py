@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from support.gates import FAKES, fake_spec
@@ -12,8 +12,10 @@ from support.gates import FAKES, fake_spec
 from edgeserve.hosts.guest import Guest
 from edgeserve.hosts.outgoing import Answer
 from edgeserve.hosts.run import Ended
+from edgeserve.messages import TextRequest
 from edgeserve.processes.frames import Channel, Kind
 from edgeserve.residency.work import Admitted, Work
+from edgeserve.system import growth
 
 
 @pytest.fixture
@@ -59,3 +61,14 @@ def test_a_request_that_arrives_while_an_answer_ends_disturbs_nobody(
         pass
     assert frame is not None
     assert frame.number == 2
+
+
+def test_a_preparation_counts_as_work_beside_a_way_up(line: tuple[Channel, Channel]) -> None:
+    """Texts read for one client while a model went up raised its learned memory from 217 to 274 MB."""
+    engine: Any = FAKES["llm"](fake_spec("llm"))
+    engine.prepare = lambda request: growth.others.mark()
+    guest = Guest(line[0], engine, {})
+    before = growth.others.mark()
+    guest._prepare(engine, 7, TextRequest())
+    assert guest._prepared[7] == (TextRequest(), None)
+    assert growth.others.mark() not in (None, before)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.gates import CountingGovernor, Held, engine_of, fake_spec, gate_of
-from support.hosts import BATCH, PREPARING, Asked, HostContract
+from support.hosts import BATCH, PREPARING, Asked, HostContract, Pipe
 from support.server import until
 
 from edgeserve.clients import Idle
@@ -28,6 +28,7 @@ from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Pressure
 from edgeserve.residency.turns import Turns
 from edgeserve.residency.work import Admitted
+from edgeserve.system import growth
 
 
 def make(spec: ModelSpec, pressure: Pressure, clock: Callable[[], float], idle_after: float) -> ThreadHost:
@@ -52,6 +53,13 @@ class TestThreadHost(HostContract):
         gate = self.gate(PREPARING)
         assert Asked(gate, "word").text() == "word"
         assert engine_of(gate).prepared_early == 1
+
+    def test_a_preparation_counts_as_work_beside_a_way_up(self) -> None:
+        gate, pipe = self.gate(PREPARING), Pipe(self.folder, "prepare")
+        asked = Asked(gate, "word")
+        with pipe.reached():
+            assert growth.others.mark() is None
+        assert asked.text() == "word"
 
     def test_a_round_asks_for_a_request_only_while_one_waits(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A round comes with each token."""

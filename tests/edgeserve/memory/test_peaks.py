@@ -31,6 +31,29 @@ def test_a_peak_outlasts_a_restart(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["memory.json"], "no half-written file is left"
 
 
+def test_a_doubted_peak_is_forgotten_unless_it_is_firm(path: Path) -> None:
+    one = Peaks(path)
+    one.doubt(SPEC)
+    one.learn(SPEC, Footprint(private=70))
+    one.doubt(SPEC)
+    assert Peaks(path).find(SPEC) is None
+    one.learn(SPEC, Footprint(private=70))
+    assert not one.is_firm(SPEC)
+    one.learn(SPEC, Footprint(private=70), firm=True)
+    one.learn(SPEC, Footprint(private=90))
+    one.doubt(SPEC)
+    again = Peaks(path)
+    assert (again.find(SPEC), again.is_firm(SPEC)) == (Footprint(private=90), True)
+
+
+def test_a_file_of_before_has_no_firm_peaks(path: Path) -> None:
+    path.parent.mkdir()
+    row = {"mapped": 1, "private": 2, "per_request": 3, "device": 0, "learned": 4}
+    path.write_text(json.dumps({"version": 1, "peaks": {key(SPEC): row}}))
+    one = Peaks(path)
+    assert (one.find(SPEC), one.is_firm(SPEC)) == (Footprint(1, 2, 3), False)
+
+
 def test_the_highest_peak_of_a_model_whatever_its_settings(path: Path) -> None:
     one = Peaks(path)
     for context, private in ((1, 30), (2, 90), (3, 60)):

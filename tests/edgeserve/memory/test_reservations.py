@@ -93,6 +93,23 @@ def test_a_figure_that_a_warm_engine_keeps_is_not_learned_later() -> None:
         world.governor.step_down(llm, rung, "idle")
 
 
+def test_a_way_up_that_was_measured_with_other_work_is_not_learned() -> None:
+    """A worker measures itself, so that the server's own traffic says nothing of it."""
+    llm = FakeResident("llm", 0, EXPECTED, takes=GROWN)
+    llm.in_process = False
+    world = World(2000, llm)
+    whole, llm.takes = llm.takes, dataclasses.replace(llm.takes, exact=False)
+    world.heat("llm")
+    entry = world.governor.accounts["llm"]
+    assert (world.peaks.find(llm.spec), world.booked()) == (None, EXPECTED * MB)
+    llm.takes, entry.measured_at = whole, -100.0
+    world.heat("llm")
+    assert world.peaks.find(llm.spec) is None, "the same way up"
+    world.governor.step_down(llm, Rung.COLD, "idle")
+    world.heat("llm")
+    assert world.peaks.find(llm.spec) == Footprint(private=GROWN * MB)
+
+
 @each(("bodies", "answers"), [(120, 0), (0, 120), (900, 0), (60, 60)])
 def test_nobody_is_refused_for_what_others_send_or_leave_unread(bodies: int, answers: int) -> None:
     """60 MB of one client's uploads: 811 requests of others to a hot engine were answered 507 in six seconds."""

@@ -152,7 +152,7 @@ def test_lengths_that_are_none_are_refused(lengths: object) -> None:
         ("AudioEvent", ["text", 1]),
         ("SegmentEvent", ["0", 1.0, "", [], 0.0, 0.0, 0.0, 0.0, []]),
         ("EngineState", [0, None, {"d": {}}, None, 1, False, {"d": {}}, [], 0]),
-        ("EngineState", [0, {"c": "Footprint", "v": [0, 0, 0, 0]}, {"d": {}}, None, 1, False, {"d": {}}, [1], 0]),
+        ("EngineState", [0, {"c": "Footprint", "v": [0, 0, 0, 0, True]}, {"d": {}}, None, 1, False, {"d": {}}, [1], 0]),
     ],
 )
 def test_fields_of_another_type_are_refused(name: str, values: list[object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import sys
@@ -18,7 +19,7 @@ from edgeserve.engines.llama import probe
 from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.errors import ContextOverflow, DoesNotFit
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
-from edgeserve.system import heap, libc, pages
+from edgeserve.system import growth, heap, libc, pages
 
 Pulled = Callable[[str], Mapping[str, Path]]
 MB = 1 << 20
@@ -70,6 +71,17 @@ def test_a_hot_engine_tells_of_its_copy_and_is_parked_for_it(spec: ModelSpec) ->
     engine.heat()
     assert engine.savings()["copy"] == 0, "mapped weights"
     engine.close()
+
+
+def test_a_way_up_beside_a_preparation_is_not_exact(spec: ModelSpec) -> None:
+    engine = LlamaChat(spec)
+    for work, step, exact in [(False, "open", True), (True, "heat", False), (False, "heat", True)]:
+        with growth.others.work() if work else contextlib.nullcontext():
+            getattr(engine, step)()
+        assert engine.footprint().exact is exact
+        engine.park()
+    engine.close()
+    assert engine.footprint().exact
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists its mappings")
