@@ -44,8 +44,8 @@ class Admission:
         self._probe = probe
         self._mover = mover
         self._switch = Switch(accounts, probe, mover)
-        self._remains = Remains(accounts, mover, trim)
         self.reservations = Reservations(accounts, probe)
+        self._remains = Remains(accounts, mover, trim, self.reservations.all_since)
 
     def reserve_at_once(
         self, entry: Entry, readings: Readings, limit: Budget, whole: bool = False
@@ -81,7 +81,7 @@ class Admission:
         """
         try:
             if terms.whole:
-                self._make_whole(entry)
+                self._make_whole(entry, terms)
             return self._reserve(entry, terms)
         except (DoesNotFit, Busy) as error:
             needed = in_mb(entry.need.total)
@@ -90,7 +90,7 @@ class Admission:
         finally:
             entry.whole = False
 
-    def _make_whole(self, entry: Entry) -> None:
+    def _make_whole(self, entry: Entry, terms: Terms) -> None:
         self.expect(entry)
         if entry.hot is None:
             return
@@ -100,10 +100,11 @@ class Admission:
         with accounts.changed:
             entry.whole = True
             need = dataclasses.replace(need_of(entry), amount=entry.need + Amount(private=entry.shrunk - optional))
-            # Nothing of others may hold it: the engine is down meanwhile, and answers nobody.
+            # Nothing of others may hold it: the engine is down meanwhile, and answers nobody. No answer under way ends
+            # for that.
             unbooked, _ = accounts.beside(readings, limit)
-            now = accounts.occupancies(readings)
-            residents = [dataclasses.replace(one, pinned=one.pinned or one.used) for one in now]
+            now, waits = accounts.occupancies(readings), terms.resumed
+            residents = [dataclasses.replace(one, pinned=one.pinned or (one.used and not waits)) for one in now]
             case = Case(need, residents, limit, accounts.policy, unbooked)
             entry.whole = case.wait_or_refuse().verdict is Verdict.WAIT
         if entry.whole and entry.shrunk:
@@ -208,7 +209,7 @@ class Admission:
                 other.resident.cut_all_unread()
 
     def _prepare(self, entry: Entry, terms: Terms) -> None:
-        if terms.resumed:  # what follows may need the context that the answer had: its engine comes back as it was
+        if terms.resumed and not terms.whole:  # what follows may need the context that the answer had
             entry.whole = True
             return
         self.expect(entry)

@@ -164,3 +164,47 @@ def test_a_model_is_not_promised_the_room_that_its_own_process_has() -> None:
     free = world.governor.room(world.residents["asr"].spec)
     world.residents["asr"].left = 5
     assert world.governor.room(world.residents["asr"].spec) == free - 5 * MB
+
+
+@each(("body", "grown"), [(0, 70), (40, 30)])
+def test_a_request_does_not_wait_for_ever_for_what_is_the_servers_own(body: int, grown: int) -> None:
+    """The server has grown. Beside others' answers without a gap, its engine answered nobody, and without an end."""
+    world = beside(pid=7)
+    answers = [world.begin("tts")]
+    world.probe.base += (body + grown) * MB
+    world.governor.accounts.traffic.come(body * MB)
+
+    def answer_on() -> None:
+        answers.append(world.begin("tts"))
+        world.end(answers.pop(0))
+        assert len(world.waits) < 200
+
+    world.on_wait = answer_on
+    token = own.set(Own(lambda: body * MB))
+    try:
+        with pytest.raises(DoesNotFit):
+            world.heat("asr")
+    finally:
+        own.reset(token)
+    assert POLICY.queue_seconds <= sum(world.waits) < POLICY.queue_seconds + 2
+    world.on_wait = lambda: pytest.fail("known by now")
+    world.governor.accounts.traffic.go(body * MB)
+    world.probe.base -= body * MB
+    if body:
+        world.end(answers.pop())
+        assert world.heat("asr").rung is Rung.HOT, "it fits without the body"
+
+
+def test_a_request_waits_for_a_long_answer_that_may_hold_what_is_missing() -> None:
+    world = beside(pid=7)
+    answer = world.begin("tts")
+    world.probe.base += 70 * MB
+
+    def on_wait() -> None:
+        if sum(world.waits) > 3 * POLICY.queue_seconds and world.residents["tts"].leases:
+            world.end(answer)
+            world.probe.base -= 70 * MB
+        world.residents["tts"].rounds += 1
+
+    world.on_wait = on_wait
+    assert world.heat("asr").rung is Rung.HOT
