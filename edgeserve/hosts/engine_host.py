@@ -55,7 +55,7 @@ class EngineHost(Facts):
         self._stirred = threading.Event()
         self._entrance = threading.Lock()
         self._due: Scheduler | None = None
-        """Whose works the worker looks at as soon as it can: once, however many come while it never rests."""
+        """The worker looks at its works as soon as it can: once, however many come while it never rests."""
         self._preparer = Worker(f"edgeserve-{self.spec.id}-prepare")
         self._reader = Worker(f"edgeserve-{self.spec.id}-read")
         self._worker = Worker(f"edgeserve-{self.spec.id}", self._do_idle_work if idle_work else None, idle_after)

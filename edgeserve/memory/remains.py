@@ -96,6 +96,6 @@ class Remains:
         return True
 
     def _own_up(self) -> None:
-        """What is left is the server's own."""
+        """Count the rest as the server's own."""
         with self._accounts.changed:
             self._accounts.least_base = max(self._accounts.least_base, self._accounts.base() - self._accounts.passing)
