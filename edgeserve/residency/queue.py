@@ -60,6 +60,11 @@ class Queue:
         with self._state:
             return list(self._resting)
 
+    def exceeds(self, clients: Iterable[Groups]) -> bool:
+        """Whether one of the clients has more answers under way than the engine makes at a time."""
+        with self._state:
+            return any(self._waiting.taken(groups) > self._slots() for groups in clients)
+
     def unread(self, rested: float) -> list[Work]:
         """The answers at rest since before a time, whose readers have no room."""
         with self._state:
