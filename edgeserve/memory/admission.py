@@ -45,7 +45,7 @@ class Admission:
         self._mover = mover
         self._switch = Switch(accounts, probe, mover)
         self.reservations = Reservations(accounts, probe)
-        self._remains = Remains(accounts, mover, trim, self.reservations.all_since)
+        self._remains = Remains(accounts, mover, trim)
 
     def reserve_at_once(
         self, entry: Entry, readings: Readings, limit: Budget, whole: bool = False

@@ -18,30 +18,25 @@ from edgeserve.system.readings import Readings
 
 
 class Remains:
-    """Calls on the worker thread of the engine that wants memory. ``trim`` returns the heap's free pages.
+    """Calls on the worker thread of the engine that wants memory. ``trim`` returns the heap's free pages."""
 
-    ``all_since`` as in ``Reservations``.
-    """
-
-    def __init__(
-        self, accounts: Accounts, mover: Mover, trim: Callable[[], object], all_since: Callable[[float], bool]
-    ) -> None:
+    def __init__(self, accounts: Accounts, mover: Mover, trim: Callable[[], object]) -> None:
         self._accounts = accounts
         self._mover = mover
-        self._trim, self._all_since = trim, all_since
+        self._trim = trim
         self._trims, self._trimmed_at = 0, -math.inf
 
     def clear(self, attempt: Attempt, turn: Turn, readings: Readings) -> bool:
         """Return remains where no engine makes room, and what is missing may be theirs. True: look again.
 
         First free pages of the heap, once in ``QUIET_SECONDS`` for all requests. Then, while no request runs, the other
-        engines step down one by one. At last the request's own goes to warm, once, beside others as well. What is left
-        beyond the end of all answers, and for ``queue_seconds``, is the server's own. Raises ShuttingDown.
+        engines step down one by one. At last the request's own goes to warm, once, beside others as well. Where others
+        are at work, they make way, too. Raises ShuttingDown.
         """
         stands = turn.way or turn.decision.verdict not in (Verdict.WAIT, Verdict.REFUSE)
         if stands or not 0 < turn.decision.missing <= self._unexplained(attempt.entry, readings):
             return False
-        return self._clear_heap(attempt) or self._clear_engines(attempt) or self._outlasts(attempt)
+        return self._clear_heap(attempt) or self._clear_engines(attempt) or self._drains(attempt)
 
     def _unexplained(self, entry: Entry, readings: Readings) -> int:
         """Bytes that neither accounts nor requests under way explain, nor the least that the server had at rest."""
@@ -78,24 +73,18 @@ class Remains:
             if self._mover.step_down(attempt.entry, Rung.WARM, "memory_needed", leased=True) is not None:
                 return True
         if alone:
-            self._own_up()
+            with self._accounts.changed:  # what is left is the server's own
+                least = self._accounts.base() - self._accounts.passing
+                self._accounts.least_base = max(self._accounts.least_base, least)
         return False
 
-    def _outlasts(self, attempt: Attempt) -> bool:
-        """Whether what is left has outlasted all answers under way when the request came to wait for it.
+    def _drains(self, attempt: Attempt) -> bool:
+        """Have all engines make way, once: a moment without answers, which shows what is the server's own.
 
-        It would wait for a moment without answers, which may never come, and its engine with it.
+        Beside answers without a gap it may never come. The request would wait for it, and its engine with it.
         """
-        now = self._accounts.clock()
-        since = attempt.hopes_since = now if attempt.hopes_since is None else attempt.hopes_since
-        early = now - since < self._accounts.policy.queue_seconds
-        if early or attempt.terms.resumed or not self._all_since(since):
+        if attempt.ticket is None or attempt.ticket.drains or self._accounts.no_reservations():
             return False
-        attempt.hopes_since = None
-        self._own_up()
-        return True
-
-    def _own_up(self) -> None:
-        """Count the rest as the server's own."""
         with self._accounts.changed:
-            self._accounts.least_base = max(self._accounts.least_base, self._accounts.base() - self._accounts.passing)
+            attempt.ticket.drains = True
+        return True

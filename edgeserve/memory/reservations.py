@@ -56,12 +56,6 @@ class Reservations:
     def __init__(self, accounts: Accounts, probe: Probe) -> None:
         self._accounts = accounts
         self._probe = probe
-        self._open: set[Reservation] = set()
-
-    def all_since(self, at: float) -> bool:
-        """Whether all open reservations were booked after this time of the accounts' clock."""
-        with self._accounts.changed:
-            return all(one.booked_at > at for one in self._open)
 
     def book(self, entry: Entry) -> Reservation:
         """Open a reservation. The caller holds the lock of the accounts."""
@@ -71,9 +65,7 @@ class Reservations:
         entry.climbing = before is not Rung.HOT
         self._accounts.progress += 1
         gone = self._accounts.traffic.gone
-        made = Reservation(entry, before, entry.climbing, mark, self._accounts.clock(), gone, self.release)
-        self._open.add(made)
-        return made
+        return Reservation(entry, before, entry.climbing, mark, self._accounts.clock(), gone, self.release)
 
     def settle(self, reservation: Reservation, measured: int | None) -> bool:
         """The engine is hot: book and learn its memory. True when it took more than expected."""
@@ -141,7 +133,6 @@ class Reservations:
             if reservation.released:
                 return
             reservation.released = True
-            self._open.discard(reservation)
             entry.active -= 1
             if reservation.climbs and not reservation.settled:
                 entry.climbing = False

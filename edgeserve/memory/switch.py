@@ -39,7 +39,6 @@ class Attempt:
         trims     returns of free pages before this one, once it wants one
         cleared   True once idle engines have returned what requests may have left
         parked    True once its own engine has
-        hopes_since  when it came to wait for what requests may have left, and for nothing else
         progress, progressed_at  ``Accounts.life``, and the time when it changed last
     """
 
@@ -56,7 +55,6 @@ class Attempt:
     trims: int | None = None
     cleared: bool = False
     parked: bool = False
-    hopes_since: float | None = None
 
     def check_wanted(self) -> None:
         """Raises Cancelled for a request that was cancelled while it waited."""

@@ -20,10 +20,14 @@ from edgeserve.memory.policy import MemoryPolicy
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A request that waits. ``way``: ids of the engines that make way for it already, which it asks first again."""
+    """A request that waits. ``way``: ids of the engines that make way for it already, which it asks first again.
+
+    ``drains``: all make way where no plan does with fewer, because what is missing may be theirs, or their requests'.
+    """
 
     need: Need
     way: frozenset[str] = frozenset()
+    drains: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +110,16 @@ def _among(
     if leaving.get(need.id, own.rung) < own.rung:
         stays = Decision(Verdict.ADMIT if fits else Verdict.WAIT, now.free)
         return Turn(_yielded(now, own, leaving, rules) or stays, until=own.hot_until)
+    if need.id in leaving:  # it is down, and stays there until the request ahead has seen what is left
+        return Turn(Decision(Verdict.WAIT, now.free))
     raised = _raised(claim, residents, assumed)
     if not raised.need.amount.total:
         return Turn(Decision(Verdict.ADMIT, now.free))
     # 2.
     if (found := _way(raised, assumed, rules)) is None:
         decision = now.wait_or_refuse()
+        if claim.drains and decision.verdict is Verdict.WAIT and (steps := _all_down(claim, residents)):
+            return _stepping(dataclasses.replace(decision, verdict=Verdict.STEP, steps=steps), residents, rules)
         if behind and decision.verdict is Verdict.WAIT and _way(claim, residents, rules) is None:
             decision = _yielded(now, own, after([*ahead, *behind], residents, rules)[1], rules) or decision
         return Turn(decision)
@@ -143,7 +151,13 @@ def after(
         if found is not None:
             leaving |= {step.id: step.to for step in found.steps}
             assumed = [_served(one, raised.need, found) for one in assumed]
+        elif claim.drains:
+            leaving |= {one.id: Rung.COLD for one in residents if one.id != claim.need.id and not one.pinned}
     return assumed, leaving
+
+
+def _all_down(claim: Claim, residents: Sequence[Occupancy]) -> tuple[Step, ...]:
+    return tuple(Step(one.id, Rung.COLD) for one in _others(residents, claim.need))
 
 
 def _way(claim: Claim, residents: Sequence[Occupancy], rules: Rules) -> Decision | None:
