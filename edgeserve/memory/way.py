@@ -94,6 +94,7 @@ def _among(
     0. Nobody waits ahead, and it fits: admit.
     1. Its engine stands in the way of a request ahead: yield, after the hot time.
     2. It does not fit beside them: refuse what never fits, or wait. Where no engine could help, yield to those behind.
+       Where it drains, all step down.
     3. It fits with nothing moved, now and after the requests ahead: admit.
     4. Engines in its way are free to move: step. 5. They are at work: wait.
     """
@@ -107,27 +108,37 @@ def _among(
     assumed, leaving = after(ahead, residents, rules)
     own = _own(claim, residents)
     # 1.
-    if leaving.get(need.id, own.rung) < own.rung:
+    if need.id in leaving:
+        if own.rung <= leaving[need.id]:  # it stays there until the request ahead has seen what is left
+            return Turn(Decision(Verdict.WAIT, now.free))
         stays = Decision(Verdict.ADMIT if fits else Verdict.WAIT, now.free)
         return Turn(_yielded(now, own, leaving, rules) or stays, until=own.hot_until)
-    if need.id in leaving:  # it is down, and stays there until the request ahead has seen what is left
-        return Turn(Decision(Verdict.WAIT, now.free))
     raised = _raised(claim, residents, assumed)
     if not raised.need.amount.total:
         return Turn(Decision(Verdict.ADMIT, now.free))
     # 2.
     if (found := _way(raised, assumed, rules)) is None:
-        decision = now.wait_or_refuse()
-        if claim.drains and decision.verdict is Verdict.WAIT and (steps := _all_down(claim, residents)):
-            return _stepping(dataclasses.replace(decision, verdict=Verdict.STEP, steps=steps), residents, rules)
-        if behind and decision.verdict is Verdict.WAIT and _way(claim, residents, rules) is None:
-            decision = _yielded(now, own, after([*ahead, *behind], residents, rules)[1], rules) or decision
-        return Turn(decision)
+        return _without_way(now, claim, [*ahead, *behind] if behind else [], residents, rules)
     # 3.
     if found.verdict is Verdict.ADMIT:
         return Turn(dataclasses.replace(found, verdict=Verdict.ADMIT if fits else Verdict.WAIT))
     # 4. and 5.
     return _stepping(found, residents, rules)
+
+
+def _without_way(
+    now: Case, claim: Claim, others: Sequence[Claim], residents: Sequence[Occupancy], rules: Rules
+) -> Turn:
+    """Rule 2 of ``_among``. ``others``: all claims, where some are behind."""
+    decision = now.wait_or_refuse()
+    if decision.verdict is not Verdict.WAIT:
+        return Turn(decision)
+    if claim.drains and (steps := _all_down(claim, residents)):
+        return _stepping(dataclasses.replace(decision, verdict=Verdict.STEP, steps=steps), residents, rules)
+    if others and _way(claim, residents, rules) is None:
+        own = _own(claim, residents)
+        decision = _yielded(now, own, after(others, residents, rules)[1], rules) or decision
+    return Turn(decision)
 
 
 def _yielded(now: Case, own: Occupancy, leaving: Mapping[str, Rung], rules: Rules) -> Decision | None:
