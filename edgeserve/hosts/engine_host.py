@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 
 from edgeserve.engine import Engine, Rung
 from edgeserve.engine_abilities import Preparing
-from edgeserve.errors import EngineFailure
+from edgeserve.errors import Busy, EngineFailure
 from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.facts import Facts
 from edgeserve.hosts.ladder import Ladder
@@ -54,6 +54,9 @@ class EngineHost(Facts):
         self._pressure = pressure
         self._ladder = Ladder(engine, abilities.limited, pressure.limits, clock)
         self._stirred = threading.Event()
+        self._entrance = threading.Lock()
+        self._due: Scheduler | None = None
+        """The worker looks at its works as soon as it can: once, however many come while it never rests."""
         self._preparer = Worker(f"edgeserve-{self.spec.id}-prepare")
         self._reader = Worker(f"edgeserve-{self.spec.id}-read")
         self._worker = Worker(f"edgeserve-{self.spec.id}", self._do_idle_work if idle_work else None, idle_after)
@@ -128,7 +131,18 @@ class EngineHost(Facts):
         self._stirred.set()
         self._loop.wake()
         if scheduler is not None:
-            self._worker.put(functools.partial(self._drive, scheduler))
+            self._call_worker(scheduler)
+
+    def _call_worker(self, scheduler: Scheduler) -> None:
+        with self._entrance:
+            if self._due is scheduler:
+                return
+            self._due = scheduler
+            try:
+                self._worker.put(functools.partial(self._drive, scheduler))
+            except Busy:
+                self._due = None
+                raise
 
     def slowest(self, seconds: float) -> Work | None:
         return self._loop.runs.slowest(seconds)
@@ -182,6 +196,7 @@ class EngineHost(Facts):
 
     def _drive(self, scheduler: Scheduler) -> None:
         """Make answers until no work waits and none is under way; others may move the engine then."""
+        self._due = None
         if not scheduler.waits():
             return  # an earlier round took the work in
         with self.hold():

@@ -156,9 +156,13 @@ class Runs:
         return _newcomer((slots + beside + lists - len(self), beside), (slots + MOST_BESIDE - len(self), MOST_BESIDE))
 
     def give_turn(self, slots: int) -> Idle | None:
-        """Who may begin an answer, with none under way, beside those of ``ALONE``, which take turns."""
+        """Who may begin an answer, with none under way, beside those of ``ALONE``, which take turns.
+
+        More than ``slots`` of one client began while its others were paused. They keep no place from others.
+        """
         alone = any(isinstance(run.work.request, ALONE) for run in self)
-        return _newcomer((slots + MOST_BESIDE - len(self), MOST_BESIDE)) if alone else None
+        taken = sum(min(slots, count) for count in Counter(run.work.place.groups for run in self).values())
+        return _newcomer((slots + MOST_BESIDE - taken, MOST_BESIDE)) if alone else None
 
     def slowest(self, seconds: float) -> Work | None:
         """The answer that has waited longest for its reader, if it has waited for so many seconds. Any thread.

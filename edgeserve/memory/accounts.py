@@ -219,9 +219,9 @@ class Accounts:
         unbooked, passing = self.beside(readings, limit)
         rules = Rules(limit, self.policy, unbooked, self.clock(), passing)
         others = [one for one in self.tickets if one.id in self._entries and one.id != entry.resident.id]
-        line = [Claim(need_of(self._entries[one.id]), one.way) for one in others]
+        line = [Claim(need_of(self._entries[one.id]), one.way, one.drains) for one in others]
         ahead = len([one for one in others if ticket is None or one.place < ticket.place])
-        claim = Claim(need_of(entry), ticket.way if ticket else frozenset())
+        claim = Claim(need_of(entry), ticket.way, ticket.drains) if ticket else Claim(need_of(entry))
         return turn(claim, line[:ahead], residents, rules, line[ahead:])
 
     def life(self) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from edgeserve.memory.switch import Attempt, Switch
 from edgeserve.memory.terms import Terms
 from edgeserve.memory.traffic import own
 from edgeserve.memory.way import Turn, held_up
+from edgeserve.memory.whole import WholeContext
 from edgeserve.system.probe import Probe
 from edgeserve.system.readings import Readings
 from edgeserve.units import MB
@@ -45,9 +46,10 @@ class Admission:
         self._probe = probe
         self._mover = mover
         self._switch = Switch(accounts, probe, mover)
+        self.reservations = Reservations(accounts, probe)
         self._remains = Remains(accounts, mover, trim)
         self._doubts = Doubts(accounts, mover)
-        self.reservations = Reservations(accounts, probe)
+        self._whole = WholeContext(accounts, probe, mover, self._doubts)
 
     def reserve_at_once(
         self, entry: Entry, readings: Readings, limit: Budget, whole: bool = False
@@ -82,8 +84,8 @@ class Admission:
         way and no engine moves, and when answers under way are stuck.
         """
         try:
-            if terms.whole:
-                self._make_whole(entry)
+            self.expect(entry)
+            self._whole.ask(entry, terms)
             return self._reserve(entry, terms)
         except (DoesNotFit, Busy) as error:
             needed = in_mb(entry.need.total)
@@ -91,30 +93,6 @@ class Admission:
             raise
         finally:
             entry.whole = False
-
-    def _make_whole(self, entry: Entry) -> None:
-        self.expect(entry)
-        if entry.hot is None:
-            return
-        decision = self._decide_whole(entry)
-        if self._doubts.lower(entry, decision):
-            decision = self._decide_whole(entry)
-        entry.whole = decision.verdict is Verdict.WAIT
-        if entry.whole and entry.shrunk:
-            self._mover.step_down(entry, Rung.WARM, "memory_needed", leased=True)
-
-    def _decide_whole(self, entry: Entry) -> Decision:
-        readings = self._probe.read_quick()
-        optional = 0 if entry.resident.rung is Rung.HOT else sum(one.private for one in entry.optional())
-        limit, accounts = budget(readings, self._accounts.policy), self._accounts
-        with accounts.changed:
-            entry.whole = True
-            need = dataclasses.replace(need_of(entry), amount=entry.need + Amount(private=entry.shrunk - optional))
-            # Nothing of others may hold it: the engine is down meanwhile, and answers nobody.
-            unbooked, _ = accounts.beside(readings, limit)
-            now = accounts.occupancies(readings)
-            residents = [dataclasses.replace(one, pinned=one.pinned or one.used) for one in now]
-            return Case(need, residents, limit, accounts.policy, unbooked).wait_or_refuse()
 
     def _reserve(self, entry: Entry, terms: Terms) -> Reservation:
         self._prepare(entry, terms)
@@ -215,7 +193,7 @@ class Admission:
                 other.resident.cut_all_unread()
 
     def _prepare(self, entry: Entry, terms: Terms) -> None:
-        if terms.resumed:  # what follows may need the context that the answer had: its engine comes back as it was
+        if terms.resumed and not terms.whole:  # what follows may need the context that the answer had
             entry.whole = True
             return
         self.expect(entry)

@@ -30,13 +30,13 @@ class Remains:
         """Return remains where no engine makes room, and what is missing may be theirs. True: look again.
 
         First free pages of the heap, once in ``QUIET_SECONDS`` for all requests. Then, while no request runs, the other
-        engines step down one by one. At last the request's own goes to warm, once, beside others as well. Raises
-        ShuttingDown.
+        engines step down one by one. At last the request's own goes to warm, once, beside others as well. Where others
+        are at work, they make way, too. Raises ShuttingDown.
         """
         stands = turn.way or turn.decision.verdict not in (Verdict.WAIT, Verdict.REFUSE)
         if stands or not 0 < turn.decision.missing <= self._unexplained(attempt.entry, readings):
             return False
-        return self._clear_heap(attempt) or self._clear_engines(attempt)
+        return self._clear_heap(attempt) or self._clear_engines(attempt) or self._drains(attempt)
 
     def _unexplained(self, entry: Entry, readings: Readings) -> int:
         """Bytes that neither accounts nor requests under way explain, nor the least that the server had at rest."""
@@ -72,8 +72,19 @@ class Remains:
             attempt.parked = True
             if self._mover.step_down(attempt.entry, Rung.WARM, "memory_needed", leased=True) is not None:
                 return True
-        if not alone:
-            return False
-        with self._accounts.changed:  # what is left is the server's own
-            self._accounts.least_base = max(self._accounts.least_base, self._accounts.base() - self._accounts.passing)
+        if alone:
+            with self._accounts.changed:  # what is left is the server's own
+                least = self._accounts.base() - self._accounts.passing
+                self._accounts.least_base = max(self._accounts.least_base, least)
         return False
+
+    def _drains(self, attempt: Attempt) -> bool:
+        """Have all engines make way, once: a moment without answers, which shows what is the server's own.
+
+        Beside answers without a gap it may never come. The request would wait for it, and its engine with it.
+        """
+        if attempt.ticket is None or attempt.ticket.drains or self._accounts.no_reservations():
+            return False
+        with self._accounts.changed:
+            attempt.ticket.drains = True
+        return True

@@ -11,7 +11,7 @@ from edgeserve.dataclass import dataclass
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """The place of one request. ``way``: ids of the engines that make way for it.
+    """The place of one request. ``way``: ids of the engines that make way for it. ``drains`` as in ``Claim``.
 
     ``since`` in seconds and ``number`` are its place: the smaller pair is served first.
     """
@@ -20,6 +20,7 @@ class Ticket:
     since: float
     number: int
     way: frozenset[str] = frozenset()
+    drains: bool = False
 
     @property
     def place(self) -> tuple[float, int]:

@@ -20,10 +20,14 @@ from edgeserve.memory.policy import MemoryPolicy
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A request that waits. ``way``: ids of the engines that make way for it already, which it asks first again."""
+    """A request that waits. ``way``: ids of the engines that make way for it already, which it asks first again.
+
+    ``drains``: all make way where no plan does with fewer, because what is missing may be theirs, or their requests'.
+    """
 
     need: Need
     way: frozenset[str] = frozenset()
+    drains: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,7 @@ def _among(
     0. Nobody waits ahead, and it fits: admit.
     1. Its engine stands in the way of a request ahead: yield, after the hot time.
     2. It does not fit beside them: refuse what never fits, or wait. Where no engine could help, yield to those behind.
+       Where it drains, all step down.
     3. It fits with nothing moved, now and after the requests ahead: admit.
     4. Engines in its way are free to move: step. 5. They are at work: wait.
     """
@@ -103,7 +108,9 @@ def _among(
     assumed, leaving = after(ahead, residents, rules)
     own = _own(claim, residents)
     # 1.
-    if leaving.get(need.id, own.rung) < own.rung:
+    if need.id in leaving:
+        if own.rung <= leaving[need.id]:  # it stays there until the request ahead has seen what is left
+            return Turn(Decision(Verdict.WAIT, now.free))
         stays = Decision(Verdict.ADMIT if fits else Verdict.WAIT, now.free)
         return Turn(_yielded(now, own, leaving, rules) or stays, until=own.hot_until)
     raised = _raised(claim, residents, assumed)
@@ -111,15 +118,27 @@ def _among(
         return Turn(Decision(Verdict.ADMIT, now.free))
     # 2.
     if (found := _way(raised, assumed, rules)) is None:
-        decision = now.wait_or_refuse()
-        if behind and decision.verdict is Verdict.WAIT and _way(claim, residents, rules) is None:
-            decision = _yielded(now, own, after([*ahead, *behind], residents, rules)[1], rules) or decision
-        return Turn(decision)
+        return _without_way(now, claim, [*ahead, *behind] if behind else [], residents, rules)
     # 3.
     if found.verdict is Verdict.ADMIT:
         return Turn(dataclasses.replace(found, verdict=Verdict.ADMIT if fits else Verdict.WAIT))
     # 4. and 5.
     return _stepping(found, residents, rules)
+
+
+def _without_way(
+    now: Case, claim: Claim, others: Sequence[Claim], residents: Sequence[Occupancy], rules: Rules
+) -> Turn:
+    """Rule 2 of ``_among``. ``others``: all claims, where some are behind."""
+    decision = now.wait_or_refuse()
+    if decision.verdict is not Verdict.WAIT:
+        return Turn(decision)
+    if claim.drains and (steps := _all_down(claim, residents)):
+        return _stepping(dataclasses.replace(decision, verdict=Verdict.STEP, steps=steps), residents, rules)
+    if others and _way(claim, residents, rules) is None:
+        own = _own(claim, residents)
+        decision = _yielded(now, own, after(others, residents, rules)[1], rules) or decision
+    return Turn(decision)
 
 
 def _yielded(now: Case, own: Occupancy, leaving: Mapping[str, Rung], rules: Rules) -> Decision | None:
@@ -143,7 +162,13 @@ def after(
         if found is not None:
             leaving |= {step.id: step.to for step in found.steps}
             assumed = [_served(one, raised.need, found) for one in assumed]
+        elif claim.drains:
+            leaving |= {one.id: Rung.COLD for one in residents if one.id != claim.need.id and not one.pinned}
     return assumed, leaving
+
+
+def _all_down(claim: Claim, residents: Sequence[Occupancy]) -> tuple[Step, ...]:
+    return tuple(Step(one.id, Rung.COLD) for one in _others(residents, claim.need))
 
 
 def _way(claim: Claim, residents: Sequence[Occupancy], rules: Rules) -> Decision | None:

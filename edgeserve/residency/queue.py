@@ -60,6 +60,11 @@ class Queue:
         with self._state:
             return list(self._resting)
 
+    def exceeds(self, clients: Iterable[Groups]) -> bool:
+        """Whether one of the clients has more answers under way than the engine makes at a time."""
+        with self._state:
+            return any(self._waiting.taken(groups) > self._slots() for groups in clients)
+
     def unread(self, rested: float) -> list[Work]:
         """The answers at rest since before a time, whose readers have no room."""
         with self._state:
@@ -168,7 +173,8 @@ class Queue:
         return False
 
     def _had_turn(self, work: Work) -> None:
-        number = next(self._numbers)
+        number, here = next(self._numbers), {group for one in self._open for group in one.place.groups}
+        self._turns = {group: turn for group, turn in self._turns.items() if group in here}
         self._turns |= dict.fromkeys(work.place.groups, number)
 
     @staticmethod
@@ -220,21 +226,27 @@ class Queue:
     def wait_again(self, work: Work, error: Exception | None) -> bool:
         """Let work under way wait once more, where it rests, or ``error`` is that it needs the whole context."""
         with self._state:
-            if work.rests and not work.cancel.is_set():
+            if work.cancel.is_set():
+                return False
+            if work.rests:
                 work.rests = False
                 self._waiting.end(work)
-                self._resting.end(work)
-                self._resting.add(work)
-                here = {group for one in self._open for group in one.place.groups}
-                self._turns = {group: turn for group, turn in self._turns.items() if group in here}
+                self._rest(work)
                 self._had_turn(work)
                 return True
-            if work.resumed or not work.ask_for_whole(error) or not self._waiting.end(work):
+            if not work.ask_for_whole(error) or not self._waiting.end(work):
                 return False
+            if work.resumed:  # others have had a smaller context meanwhile
+                self._rest(work)
+                return True
             work.place.begun -= 1
             work.place.running -= 1
             self._whole.add(work)
             return True
+
+    def _rest(self, work: Work) -> None:
+        self._resting.end(work)
+        self._resting.add(work)
 
     def end(self, work: Work) -> bool:
         """Forget work that has ended. False when it was forgotten before."""

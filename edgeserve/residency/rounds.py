@@ -113,6 +113,10 @@ class Rounds(Generic[T]):
         """Whether the client, or everybody with its key, has nothing under way."""
         return not self._taken[groups[idle.value]]
 
+    def taken(self, groups: Groups) -> int:
+        """Items of the client that are under way."""
+        return self._taken[groups[-1]]
+
     def begin(self, item: T) -> None:
         """Count an item that need not wait as taken. ``end`` must follow."""
         groups, tick = item.place.groups, next(self._ticks)

@@ -90,9 +90,12 @@ class Turns:
         self._finish(work)
 
     def pauses(self, clients: Collection[Groups]) -> bool:
-        """Whether an answer of these clients leaves the engine to others, at rest or as the longest unread one."""
+        """Whether an answer of these clients leaves the engine to others, at rest or as the longest unread one.
+
+        Or one did so when further ones began, and goes on beside these: none of them can be displaced.
+        """
         works = *self._queue.resting, self._host.slowest(0.0)
-        return any(work is not None and work.place.groups in clients for work in works)
+        return self._queue.exceeds(clients) or any(work is not None and work.place.groups in clients for work in works)
 
     def cut_slowest(self, may_cut: Callable[[Work], bool] = lambda work: True) -> bool:
         with self._state:

@@ -655,6 +655,23 @@ class HostContract:
         for asked in reversed(long):
             gate.cancel(asked.work)
 
+    def test_speeches_that_began_beside_unread_ones_of_their_client_keep_no_other_one_out(self) -> None:
+        """One client began nine unread, then read them all: another had 15 of 15 speeches refused with 503."""
+        gate, read = self.gate("engine:FakeTextToSpeech", "tts", delay=0.001), threading.Event()
+        ada, bob = (Client(address=f"192.0.2.{number}") for number in (1, 2))
+        long = [Asked(gate, SpeakRequest("a. " * 100_000), read.is_set, ada) for _ in range(gate.queue_limit + 1)]
+        for asked in long:
+            asked.first()
+        with pytest.raises(Busy):
+            gate.acquire(None, ada)
+        read.set()
+        gate.wake()
+        for asked in long:
+            asked.first()
+        assert len(Asked(gate, SpeakRequest("One. Two."), client=bob).rest()) == 2
+        for asked in long:
+            gate.cancel(asked.work)
+
     @every
     def test_answers_that_nobody_reads_give_the_engine_up(self, kind: str) -> None:
         gate = self.gate(kind)

@@ -22,6 +22,7 @@ from edgeserve.hosts.loop import BatchLoop
 from edgeserve.hosts.run import Ended
 from edgeserve.hosts.runs import Runs
 from edgeserve.hosts.thread_host import ThreadHost
+from edgeserve.hosts.worker import Worker
 from edgeserve.messages import AudioEvent, SpeakRequest
 from edgeserve.named import make_engine
 from edgeserve.residency.gate import Gate
@@ -74,6 +75,25 @@ class TestThreadHost(HostContract):
         words = "word " * 50
         assert Asked(self.gate(BATCH, slots=2), words).text() == words.strip()
         assert asked == [False]
+
+    def test_requests_to_an_engine_that_never_rests_leave_nothing_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each left a task for the worker, which kept them all until no answer was under way."""
+        tasks: list[object] = []
+        put = Worker.put
+
+        def counted(worker: Worker, task: Callable[[], None]) -> None:
+            tasks.append(task)
+            put(worker, task)
+
+        monkeypatch.setattr(Worker, "put", counted)
+        gate = self.gate(BATCH, slots=2)
+        held = Held(engine_of(gate))
+        first = Asked(gate, "word")
+        assert held.entered.wait(10)
+        others = [Asked(gate, "word") for _ in range(9)]
+        held.go.set()
+        assert [one.text() for one in (first, *others)] == ["word"] * 10
+        assert len(tasks) == 2
 
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
     def test_a_host_that_lost_its_thread_is_not_healthy(self) -> None:

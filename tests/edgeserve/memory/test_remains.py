@@ -164,3 +164,52 @@ def test_a_model_is_not_promised_the_room_that_its_own_process_has() -> None:
     free = world.governor.room(world.residents["asr"].spec)
     world.residents["asr"].left = 5
     assert world.governor.room(world.residents["asr"].spec) == free - 5 * MB
+
+
+def answer_on(world: World) -> None:
+    """Another answer of the voice begins before each one ends, as long as any may begin. Time passes."""
+    tts = world.residents["tts"]
+    answers = [world.begin("tts")]
+
+    def on_wait() -> None:
+        assert len(world.waits) < 100, "it waits for ever"
+        if answers:
+            following = world.governor.reserve_at_once(tts)
+            tts.leases += following is not None
+            world.end(answers.pop())
+            answers.extend([following] if following else [])
+
+    world.on_wait = on_wait
+
+
+@each(("body", "grown"), [(0, 70), (40, 30)])
+def test_a_request_does_not_wait_for_ever_for_what_is_the_servers_own(body: int, grown: int) -> None:
+    """The server has grown. Beside others' answers without a gap, its engine answered nobody, and without an end."""
+    world = beside(pid=7)
+    answer_on(world)
+    world.probe.base += (body + grown) * MB
+    world.governor.accounts.traffic.come(body * MB)
+    token = own.set(Own(lambda: body * MB))
+    try:
+        with pytest.raises(DoesNotFit):
+            world.heat("asr")
+    finally:
+        own.reset(token)
+    assert sum(world.waits) < 2 * POLICY.min_hot_seconds
+    waited = len(world.waits)
+    if body:
+        world.governor.accounts.traffic.go(body * MB)
+        world.probe.base -= body * MB
+        assert world.heat("asr").rung is Rung.HOT, "it fits without the body"
+    else:
+        with pytest.raises(DoesNotFit):
+            world.heat("asr")
+    assert len(world.waits) == waited, "known by now"
+
+
+def test_an_engine_in_the_serving_process_gives_back_what_it_took_beyond_its_account() -> None:
+    """A transcription waited 67 s beside chats of 17 s, to their end: no step down of the chat model seemed enough."""
+    world = beside(left=60)
+    answer_on(world)
+    assert world.heat("asr").rung is Rung.HOT
+    assert sum(world.waits) < 2 * POLICY.min_hot_seconds

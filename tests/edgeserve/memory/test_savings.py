@@ -111,11 +111,12 @@ def test_an_answer_that_goes_on_has_the_context_that_it_had(optional: int) -> No
         assert llm.takes == before
 
 
-def test_a_request_that_needs_the_whole_context_gets_it_in_its_turn() -> None:
+@each("resumed", [False, True])
+def test_a_request_that_needs_the_whole_context_gets_it_in_its_turn(resumed: bool) -> None:
     """Its prompt was refused for as long as others used the two engines, without an end."""
     world, llm = beside_speech()
     assert world.governor.reserve_at_once(llm, whole=True) is None
-    reservation = world.governor.reserve(llm, Terms(whole=True))
+    reservation = world.governor.reserve(llm, Terms(whole=True, resumed=resumed))
     assert (llm.rung, world.residents["asr"].rung) == (Rung.WARM, Rung.WARM)
     llm.climb()
     world.governor.settle(reservation)
@@ -147,6 +148,15 @@ def test_a_whole_context_waits_for_no_answer_of_another_engine() -> None:
     before = llm.takes
     with world.governor.reserve(world.residents["asr"]), world.governor.reserve(llm, Terms(whole=True)):
         assert (llm.rung, llm.takes, world.waits) == (Rung.HOT, before, [])
+
+
+def test_an_answer_at_rest_waits_for_the_whole_context_that_it_had() -> None:
+    """It ended with the error of a prompt, because others had taken a smaller context and worked elsewhere."""
+    world, llm = beside_speech()
+    answer = world.begin("asr")
+    world.on_wait = lambda: world.end(answer)
+    world.governor.release(world.governor.reserve(llm, Terms(whole=True, resumed=True)))
+    assert (llm.takes.private, len(world.waits)) == (700 * MB, 1)
 
 
 def test_a_whole_context_waits_for_nothing_that_others_send() -> None:

@@ -13,6 +13,7 @@ from support.gates import Clock, Mailbox
 
 from edgeserve.clients import Client
 from edgeserve.errors import ContextReduced
+from edgeserve.messages import EmbeddingEvent, EmbedRequest
 from edgeserve.residency.queue import CLOSED_SECONDS, WHOLE_SECONDS
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.turns import Turns
@@ -56,8 +57,8 @@ class Gate:
         self.under_way.append(found)
         return found.work
 
-    def end(self) -> None:
-        self.turns.finish(self.under_way.pop(0), None)
+    def end(self, error: Exception | None = None) -> None:
+        self.turns.finish(self.under_way.pop(0), error)
 
 
 def test_others_begin_while_a_prompt_waits_for_the_whole_context() -> None:
@@ -119,6 +120,41 @@ def test_others_wait_for_prompts_a_third_of_the_time_at_most() -> None:
         gate.under_way = gate.under_way[:1]
         gate.clock.now += CLOSED_SECONDS
     assert closed == [False, True, False, False, True, False, False, True, False]
+
+
+def test_a_prompt_whose_client_left_as_it_began_waits_for_no_whole_context() -> None:
+    """Its cancel found it under way. It then waited in the queue, and kept others from beginning."""
+    gate, box, gone = Gate(), Mailbox(), Mailbox()
+    for client, mailbox in ((ADA, gone), (BOB, box)):
+        gate.ask(client, mailbox)
+        gate.admit()
+    gate.turns.cancel(gate.under_way[0].work)
+    gate.end(ContextReduced("1 of 3 tokens"))
+    assert not gate.turns.waits()
+    assert gone.rest()[1] is not None
+
+
+def test_a_list_at_rest_gets_the_whole_context_where_others_have_reduced_it() -> None:
+    """Its next text was longer than a context that others had taken meanwhile: it ended with their error."""
+    gate, box = Gate(), Mailbox()
+    work = Work(EmbedRequest(("one", "two")), box.items.put, place=Place(ADA))
+    gate.turns.submit(work)
+    gate.admit()
+    assert work.rest_behind(EmbeddingEvent(b"", 1), 1)
+    gate.end()
+    gate.admit()
+    other = gate.ask(BOB, box)
+    gate.admit()
+    gate.end(ContextReduced("1 of 3 tokens"))
+    assert gate.turns.waits()
+    assert gate.admit() is None, "the other one is under way"
+    assert gate.under_way[0].work is other
+    gate.end()
+    assert gate.admit() is work
+    assert not gate.reduced
+    gate.end()
+    assert [box.rest()[1], box.rest()[1]] == [None, None]
+    assert not gate.turns.work
 
 
 def test_a_prompt_of_a_client_with_an_answer_under_way_keeps_nobody_waiting() -> None:
