@@ -80,8 +80,9 @@ class Admission:
         way and no engine moves, and when answers under way are stuck.
         """
         try:
-            if terms.whole:
-                self._make_whole(entry)
+            texts = INFO[entry.resident.spec.job].reads_whole
+            if terms.whole or (texts and not terms.resumed):
+                self._make_whole(entry, waits=texts)
             return self._reserve(entry, terms)
         except (DoesNotFit, Busy) as error:
             needed = in_mb(entry.need.total)
@@ -90,7 +91,8 @@ class Admission:
         finally:
             entry.whole = False
 
-    def _make_whole(self, entry: Entry) -> None:
+    def _make_whole(self, entry: Entry, *, waits: bool) -> None:
+        """Have the engine come up with its whole context, where that fits. ``waits``: also for others at work."""
         self.expect(entry)
         if entry.hot is None:
             return
@@ -100,11 +102,11 @@ class Admission:
         with accounts.changed:
             entry.whole = True
             need = dataclasses.replace(need_of(entry), amount=entry.need + Amount(private=entry.shrunk - optional))
-            # Nothing of others may hold it: the engine is down meanwhile, and answers nobody.
-            unbooked, _ = accounts.beside(readings, limit)
-            now = accounts.occupancies(readings)
-            residents = [dataclasses.replace(one, pinned=one.pinned or one.used) for one in now]
-            case = Case(need, residents, limit, accounts.policy, unbooked)
+            unbooked, passing = accounts.beside(readings, limit)
+            residents = accounts.occupancies(readings)
+            if not waits:  # nothing of others may hold it: the engine is down meanwhile, and answers nobody
+                passing, residents = 0, [dataclasses.replace(one, pinned=one.pinned or one.used) for one in residents]
+            case = Case(need, residents, limit, accounts.policy, unbooked, passing=passing)
             entry.whole = case.wait_or_refuse().verdict is Verdict.WAIT
         if entry.whole and entry.shrunk:
             self._mover.step_down(entry, Rung.WARM, "memory_needed", leased=True)
