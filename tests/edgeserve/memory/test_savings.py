@@ -55,13 +55,15 @@ def test_a_shrunk_context_is_restored_on_the_next_way_up_and_not_learned() -> No
     assert learned.private == 700 * MB
 
 
-def test_savings_that_are_not_enough_are_followed_by_eviction() -> None:
-    llm = ThriftyResident("llm", 0, 800, context=100)
-    world = World(1000, llm, FakeResident("asr", 400, 100))
+@each(("private", "shed"), [(800, []), (1000, ["context"])])
+def test_savings_that_are_not_enough_are_followed_by_eviction(private: int, shed: list[str]) -> None:
+    """Answers ended early in a smaller context, where the eviction alone was enough."""
+    llm = ThriftyResident("llm", 0, private, context=200)
+    world = World(1000, llm, FakeResident("asr", 400, 200))
     world.heat("asr")
     world.later(60)
     world.heat("llm")
-    assert llm.shed_kinds == ["context"]
+    assert llm.shed_kinds == shed
     assert world.residents["asr"].rung is Rung.WARM
 
 
