@@ -47,6 +47,7 @@ class JobInfo:
         answers       the engine writes answers of tokens
         pictures      the engine reads pictures, with a projector
         rests         its answers end for now within seconds when another model waits for the memory
+        reads_whole   it reads each text at once: in a smaller context its answers are others
         other_engines import strings of further engines that a stored model may name
         other_packages  packages of their runtimes, by import string, where they differ
         former        import strings that version 0.1 stored, with their names of today
@@ -75,6 +76,7 @@ class JobInfo:
     answers: bool = False
     pictures: bool = False
     rests: bool = False
+    reads_whole: bool = False
     other_engines: tuple[str, ...] = ()
     other_packages: Mapping[str, str] = field(default_factory=dict)
     former: Mapping[str, str] = field(default_factory=dict)
@@ -191,6 +193,7 @@ _EMBEDDING = JobInfo(
     variable="EMBEDDING_MODEL",
     example="nomic-embed-text-v1.5",
     rests=True,
+    reads_whole=True,
     other_engines=(ENCODERS["embedding"],),
     other_packages={ENCODERS["embedding"]: ONNX_RUNTIME},
     former={"engines.llama_embedding:LlamaEmbedding": "edgeserve.engines.llama.embedding:LlamaEmbedding"},
@@ -212,6 +215,7 @@ _RERANK = JobInfo(
     variable="RERANK_MODEL",
     example="ms-marco-minilm-l6-v2",
     rests=True,
+    reads_whole=True,
     other_engines=(ENCODERS["rerank"],),
     other_packages={ENCODERS["rerank"]: ONNX_RUNTIME},
     also_runs=("llm",),

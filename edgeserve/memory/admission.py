@@ -25,7 +25,7 @@ from edgeserve.memory.switch import Attempt, Switch
 from edgeserve.memory.terms import Terms
 from edgeserve.memory.traffic import own
 from edgeserve.memory.way import Turn, held_up
-from edgeserve.memory.whole import WholeContext
+from edgeserve.memory.whole import WholeContext, needs_whole
 from edgeserve.system.probe import Probe
 from edgeserve.system.readings import Readings
 from edgeserve.units import MB
@@ -84,8 +84,9 @@ class Admission:
         way and no engine moves, and when answers under way are stuck.
         """
         try:
-            self.expect(entry)
-            self._whole.ask(entry, terms)
+            if needs_whole(entry, terms):
+                self.expect(entry)
+                self._whole.ask(entry, terms)
             return self._reserve(entry, terms)
         except (DoesNotFit, Busy) as error:
             needed = in_mb(entry.need.total)

@@ -116,7 +116,7 @@ class Case:
         1. It fits as things stand: admit.
         2. It fits when prefix caches are dropped, then the context shrunk, then the image: step.
         3. It fits when engines that may go step down one rung, in their order: step.
-        4. It fits when they go down two rungs: step.
+        4. It fits when they go down two rungs: step. Of 3 and 4, first with the whole context and image.
         5. It would fit if engines in use, or used a moment ago, were idle, and requests and answers gone: wait.
         6. It never fits beside the pinned engines: refuse.
         """
@@ -127,9 +127,10 @@ class Case:
         savings = self.savings()
         if (enough := self.sufficient(savings)) is not None:
             return Decision(Verdict.STEP, self.free, self.evictable, savings=enough)
-        # 3. and 4.
-        if (steps := self.evictions(sum(one.private for one in savings))) is not None:
-            return Decision(Verdict.STEP, self.free, self.evictable, savings=tuple(savings), steps=steps)
+        # 3. and 4. Engines go anyway: a smaller context would end its answers early for nothing.
+        for given in ([one for one in savings if one.kind == "prefix_cache"], savings):
+            if (steps := self.evictions(sum(one.private for one in given))) is not None:
+                return Decision(Verdict.STEP, self.free, self.evictable, savings=tuple(given), steps=steps)
         # 5. and 6.
         return self.wait_or_refuse()
 

@@ -17,6 +17,11 @@ from edgeserve.memory.terms import Terms
 from edgeserve.system.probe import Probe
 
 
+def needs_whole(entry: Entry, terms: Terms) -> bool:
+    """Whether a request needs the whole context. What is left of a list asks for it only when it has less."""
+    return terms.whole or (INFO[entry.resident.spec.job].reads_whole and not terms.resumed)
+
+
 class WholeContext:
     """Calls on the worker thread of the engine that wants memory."""
 
@@ -27,15 +32,13 @@ class WholeContext:
         self._doubts = doubts
 
     def ask(self, entry: Entry, terms: Terms) -> None:
-        """Have the engine come up with its whole context, where a request needs that and it fits.
+        """Have the engine come up with its whole context, where that fits.
 
-        For a prompt it moves idle engines alone. For texts that are read at once, and the rest of a list, it waits for
-        engines at work, too.
+        For a prompt it moves idle engines alone. For texts that are read at once, it waits for engines at work, too.
         """
-        texts = INFO[entry.resident.spec.job].reads_whole
-        if entry.hot is None or not (terms.whole or (texts and not terms.resumed)):
+        if entry.hot is None:
             return
-        waits = texts or terms.resumed
+        waits = INFO[entry.resident.spec.job].reads_whole or terms.resumed
         decision = self._decide(entry, waits)
         if self._doubts.lower(entry, decision):
             decision = self._decide(entry, waits)

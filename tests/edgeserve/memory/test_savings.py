@@ -55,13 +55,15 @@ def test_a_shrunk_context_is_restored_on_the_next_way_up_and_not_learned() -> No
     assert learned.private == 700 * MB
 
 
-def test_savings_that_are_not_enough_are_followed_by_eviction() -> None:
-    llm = ThriftyResident("llm", 0, 800, context=100)
-    world = World(1000, llm, FakeResident("asr", 400, 100))
+@each(("private", "shed"), [(800, []), (1000, ["context"])])
+def test_savings_that_are_not_enough_are_followed_by_eviction(private: int, shed: list[str]) -> None:
+    """Answers ended early in a smaller context, where the eviction alone was enough."""
+    llm = ThriftyResident("llm", 0, private, context=200)
+    world = World(1000, llm, FakeResident("asr", 400, 200))
     world.heat("asr")
     world.later(60)
     world.heat("llm")
-    assert llm.shed_kinds == ["context"]
+    assert llm.shed_kinds == shed
     assert world.residents["asr"].rung is Rung.WARM
 
 
@@ -185,3 +187,47 @@ def test_an_engine_without_optional_memory_has_its_whole_context(optional: str) 
                 llm.climb()
     with world.governor.reserve_at_once(llm, whole=True) or pytest.fail("it is whole"):
         assert llm.rung is Rung.HOT
+
+
+def ranking(*, pinned: bool = False) -> World:
+    """A ranking model, and an engine that leaves it room for a smaller context alone."""
+    rank = ThriftyResident("rerank", 0, 700, context=300)
+    world = World(1000, rank, FakeResident("asr", 400, 100, pinned=pinned))
+    world.heat("asr")
+    world.later(60)
+    return world
+
+
+def test_a_model_that_reads_whole_texts_takes_no_smaller_context_for_an_idle_engine() -> None:
+    """Documents were cut there without a word, and their relevance was another."""
+    world = ranking()
+    assert world.heat("rerank").takes.private == 700 * MB
+    assert world.residents["asr"].rung is Rung.WARM
+
+
+def test_a_model_that_reads_whole_texts_takes_no_smaller_context_for_one_at_work() -> None:
+    world = ranking()
+    answer = world.begin("asr")
+    world.on_wait = lambda: world.end(answer) if world.residents["asr"].leases else None
+    assert world.heat("rerank").takes.private == 700 * MB
+    assert world.waits, "it waits for the other's answer"
+
+
+def test_a_model_that_reads_whole_texts_takes_no_smaller_context_for_what_others_send() -> None:
+    world = ranking()
+    traffic = world.governor.accounts.traffic
+    traffic.came = world.probe.base = 350 * MB
+    world.later(60)
+
+    def leave() -> None:
+        traffic.came = world.probe.base = 0
+
+    world.on_wait = leave
+    assert world.heat("rerank").takes.private == 700 * MB
+    assert world.waits
+
+
+def test_a_model_that_reads_whole_texts_does_with_less_where_all_of_it_never_fits() -> None:
+    world = ranking(pinned=True)
+    assert world.heat("rerank").takes.private == pytest.approx(500 * MB, rel=0.01)
+    assert world.residents["asr"].rung is Rung.HOT
