@@ -92,8 +92,8 @@ class Entry:
         """Before the first load: take the learned peak, else the engine's estimate, else a guess by file size."""
         if self.hot is None:
             self._take(*self._look(peaks))
-            if self.source == "learned" and peaks.is_firm(self.resident.spec):
-                self.proven = self.hot
+            if self.hot and self.source == "learned" and (firm := peaks.firm(self.resident.spec)):
+                self.proven = dataclasses.replace(self.hot, private=firm)
 
     def _look(self, peaks: Peaks) -> tuple[Footprint, str]:
         spec = self.resident.spec
