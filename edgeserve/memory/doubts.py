@@ -27,8 +27,12 @@ class Doubts:
         self._mover = mover
 
     def lower(self, entry: Entry, decision: Decision) -> bool:
-        """Expect less of the engine where the measured surplus alone refuses. True: decide again."""
-        if decision.verdict is not Verdict.REFUSE or not 0 < decision.missing <= (surplus := _surplus(entry)):
+        """Expect less of the engine where the measured surplus alone refuses. True: decide again.
+
+        Or where it has the request wait for files of others alone, which may stay.
+        """
+        refuses = decision.verdict in (Verdict.REFUSE, Verdict.WAIT)
+        if not refuses or not 0 < decision.missing <= (surplus := _surplus(entry)):
             return False
         if entry.resident.rung > Rung.COLD:
             self._mover.step_down(entry, Rung.COLD, "memory_needed", leased=True)

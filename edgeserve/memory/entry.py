@@ -91,9 +91,10 @@ class Entry:
     def expect(self, peaks: Peaks) -> None:
         """Before the first load: take the learned peak, else the engine's estimate, else a guess by file size."""
         if self.hot is None:
-            self._take(*self._look(peaks))
-            if self.source == "learned" and peaks.is_firm(self.resident.spec):
-                self.proven = self.hot
+            found, source = self._look(peaks)
+            self._take(found, source)
+            if source == "learned" and (firm := peaks.firm(self.resident.spec)):
+                self.proven = dataclasses.replace(found, private=firm)
 
     def _look(self, peaks: Peaks) -> tuple[Footprint, str]:
         spec = self.resident.spec

@@ -25,8 +25,8 @@ LIMIT = 256
 WORTH_WRITING = 0.01
 """A peak that rises by less than this share is not written again."""
 FIELDS = ("mapped", "private", "per_request", "device")
-FIRM = "firm"
-"""1 in the row of a model whose process the system has killed at less."""
+FIRM = "firm_private"
+"""Private bytes that are expected since the system has killed the model's process; 0 where it has not."""
 
 
 class Peaks:
@@ -52,17 +52,19 @@ class Peaks:
             rows = [row for key, row in self._rows().items() if key.startswith(begin)]
         return max(map(_footprint, rows), key=lambda one: one.total, default=None)
 
-    def is_firm(self, spec: ModelSpec) -> bool:
-        """Whether the system has killed the model's process at less than its peak."""
+    def firm(self, spec: ModelSpec) -> int:
+        """Private bytes of a peak that hold since the system has killed the model's process; else 0."""
         with self._lock:
-            return bool(self._rows().get(key(spec), {}).get(FIRM))
+            return int(self._rows().get(key(spec), {}).get(FIRM, 0))
 
     def doubt(self, spec: ModelSpec) -> None:
-        """Forget a peak, unless it is firm: what is measured next takes its place."""
+        """Forget what is not firm of a peak: what is measured next takes its place."""
         with self._lock:
-            if not self._rows().get(name := key(spec), {FIRM: 1}).get(FIRM):
-                del self._rows()[name]
-                self._write(self._rows())
+            if (row := self._rows().pop(name := key(spec), None)) is None:
+                return
+            if row[FIRM]:
+                self._rows()[name] = row | {"private": row[FIRM]}
+            self._write(self._rows())
 
     def learn(self, spec: ModelSpec, taken: Footprint, *, firm: bool = False) -> None:
         """Remember a peak. A failure to write is logged, not raised: the next start falls back to an estimate.
@@ -76,7 +78,7 @@ class Peaks:
             rows = self._rows()
             old = rows.get(name, dict.fromkeys(FIELDS, 0))
             new: dict[str, float] = {one: max(old[one], getattr(taken, one)) for one in FIELDS}
-            new[FIRM] = max(old.get(FIRM, 0), firm)
+            new[FIRM] = max(old.get(FIRM, 0), taken.private if firm else 0)
             rise = sum(new[one] - old[one] for one in FIELDS)
             if rise <= WORTH_WRITING * sum(old[one] for one in FIELDS) and new[FIRM] == old.get(FIRM, 0):
                 return

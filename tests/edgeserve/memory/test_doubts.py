@@ -111,6 +111,37 @@ def test_what_the_system_killed_the_engine_for_holds(tmp_path: Path) -> None:
     assert one.opened == 0
 
 
+def test_what_was_measured_after_such_a_kill_is_doubted_all_the_same(tmp_path: Path) -> None:
+    """It became firm with the next start: each later request was refused with 507."""
+    path = tmp_path / "memory.json"
+    one = FakeResident("tts", 0, 60, 5, takes=200)
+    world = World(150, one)
+    world.governor.accounts.peaks = Peaks(path)
+    world.governor.outgrew(one.spec)
+    world.heat("tts")
+    one.step_down(Rung.COLD)
+    world = World(150, one)
+    world.governor.accounts.peaks = Peaks(path)
+    take(world, 60)
+    world.heat("tts")
+    found = Peaks(path).find(one.spec)
+    assert found is not None
+    assert found.private == 76 * MB, "what the kill taught holds"
+
+
+@each("files", [20, 28])
+def test_nobody_waits_for_files_that_a_wrong_figure_leaves_no_room_beside(files: int) -> None:
+    """Such requests were refused with 503 after 30 s, for as long as the files stayed."""
+    world = polluted(seen=20)
+    world.residents["tts"].step_down(Rung.COLD)
+    world.governor.accounts.observe()
+    world.governor.accounts.traffic.come(files * MB)
+    world.probe.base += files * MB
+    world.heat("tts")
+    assert not world.waits
+    assert world.residents["tts"].opened == 2
+
+
 def test_an_engine_that_never_fits_is_not_measured_anew() -> None:
     world = polluted()
     world.probe.base = 120 * MB

@@ -38,12 +38,13 @@ def test_a_doubted_peak_is_forgotten_unless_it_is_firm(path: Path) -> None:
     one.doubt(SPEC)
     assert Peaks(path).find(SPEC) is None
     one.learn(SPEC, Footprint(private=70))
-    assert not one.is_firm(SPEC)
+    assert one.firm(SPEC) == 0
     one.learn(SPEC, Footprint(private=70), firm=True)
     one.learn(SPEC, Footprint(private=90))
+    assert (one.find(SPEC), one.firm(SPEC)) == (Footprint(private=90), 70)
     one.doubt(SPEC)
     again = Peaks(path)
-    assert (again.find(SPEC), again.is_firm(SPEC)) == (Footprint(private=90), True)
+    assert (again.find(SPEC), again.firm(SPEC)) == (Footprint(private=70), 70)
 
 
 def test_a_file_of_before_has_no_firm_peaks(path: Path) -> None:
@@ -51,7 +52,7 @@ def test_a_file_of_before_has_no_firm_peaks(path: Path) -> None:
     row = {"mapped": 1, "private": 2, "per_request": 3, "device": 0, "learned": 4}
     path.write_text(json.dumps({"version": 1, "peaks": {key(SPEC): row}}))
     one = Peaks(path)
-    assert (one.find(SPEC), one.is_firm(SPEC)) == (Footprint(1, 2, 3), False)
+    assert (one.find(SPEC), one.firm(SPEC)) == (Footprint(1, 2, 3), 0)
 
 
 def test_the_highest_peak_of_a_model_whatever_its_settings(path: Path) -> None:
