@@ -11,14 +11,14 @@ from edgeserve.errors import Busy, DoesNotFit
 from edgeserve.jobs import INFO
 from edgeserve.memory import refusal
 from edgeserve.memory.accounts import Accounts
-from edgeserve.memory.amount import NOTHING, Amount
+from edgeserve.memory.amount import NOTHING
 from edgeserve.memory.budget import Budget, budget, text_warning, too_large, vision_refusal
 from edgeserve.memory.doubts import Doubts
 from edgeserve.memory.entry import Entry, need_of
 from edgeserve.memory.history import in_mb
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.occupancy import WHOLE, Need
-from edgeserve.memory.plan import Case, Decision, Verdict
+from edgeserve.memory.plan import Decision, Verdict
 from edgeserve.memory.remains import Remains
 from edgeserve.memory.reservations import Reservation, Reservations
 from edgeserve.memory.switch import Attempt, Switch
