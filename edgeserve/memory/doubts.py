@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from edgeserve.engine import Rung
+from edgeserve.engine import Footprint, Rung
 from edgeserve.memory.accounts import Accounts
+from edgeserve.memory.amount import Amount, per_request, without_requests
 from edgeserve.memory.entry import Entry
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.plan import Decision, Verdict
@@ -47,6 +48,11 @@ class Doubts:
 
 
 def _surplus(entry: Entry) -> int:
-    """Private bytes of the figure that only a measurement knows of, and that may be those of others."""
-    sure = entry.sure()
-    return max(0, entry.hot.private - sure.private) if entry.hot is not None and sure is not None else 0
+    """Bytes of the figure that the engine itself knows nothing of: those of others, or of an earlier version of it."""
+    if entry.hot is None or (sure := entry.sure()) is None:
+        return 0
+    return (_whole(entry.hot) - _whole(sure)).host
+
+
+def _whole(one: Footprint) -> Amount:
+    return without_requests(one) + per_request(one)

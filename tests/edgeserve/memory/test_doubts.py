@@ -12,7 +12,7 @@ from support.cases import each
 from support.memory import FakeResident, ThriftyResident, World
 
 from edgeserve.engine import Rung
-from edgeserve.errors import DoesNotFit
+from edgeserve.errors import DoesNotFit, EdgeserveError
 from edgeserve.memory.peaks import Peaks
 from edgeserve.memory.terms import Terms
 from edgeserve.units import MB
@@ -129,6 +129,17 @@ def test_what_was_measured_after_such_a_kill_is_doubted_all_the_same(tmp_path: P
     assert found.private == 76 * MB, "what the kill taught holds"
 
 
+@each("part", ["mapped", "per_request"])
+def test_what_an_earlier_version_counted_refuses_nobody(part: str) -> None:
+    world = polluted(seen=0)
+    one, entry = world.residents["tts"], world.governor.accounts["tts"]
+    one.step_down(Rung.COLD)
+    assert entry.hot is not None
+    entry.hot, entry.source = dataclasses.replace(entry.hot, **{part: 80 * MB}), "learned"
+    world.heat("tts")
+    assert entry.hot == dataclasses.replace(one.says, per_request=5 * MB)
+
+
 @each("files", [20, 28])
 def test_nobody_waits_for_files_that_a_wrong_figure_leaves_no_room_beside(files: int) -> None:
     """Such requests were refused with 503 after 30 s, for as long as the files stayed."""
@@ -181,3 +192,35 @@ def test_whatever_was_measured_the_next_request_is_served(measured: list[tuple[i
         world.heat("tts")
     take(world, 100)
     assert world.heat("tts").rung is Rung.HOT
+
+
+def served(private: int, seen: int, files: int, base: int, rung: Rung, *, beside: bool) -> tuple[bool, int]:
+    """Whether three requests get what they want with ``seen`` MB too much in the peak, and the loads that it takes."""
+    one, other = FakeResident("tts", 3, private, 5, warm=min(20, private)), FakeResident("asr", 2, 80)
+    world = World(200, one, other)
+    world.probe.base = base * MB
+    world.governor.accounts.note_overhead(world.probe.read())
+    if beside:
+        world.heat("asr")
+    one.rung = rung
+    world.governor.accounts.observe()
+    entry = world.governor.accounts["tts"]
+    entry.hot, entry.source = dataclasses.replace(one.says, private=(private + seen) * MB), "learned"
+    world.peaks.learn(one.spec, entry.hot)
+    world.governor.accounts.traffic.come(files * MB)
+    world.probe.base += files * MB
+    try:
+        for _ in range(3):
+            world.heat("tts")
+    except EdgeserveError:
+        return False, one.opened
+    return True, one.opened
+
+
+@given(*(st.integers(0, most) for most in (190, 150, 60, 40)), st.sampled_from(Rung), st.booleans())
+def test_a_wrong_figure_costs_one_load_at_most(
+    private: int, seen: int, files: int, base: int, rung: Rung, beside: bool
+) -> None:
+    clean, loads = served(private, 0, files, base, rung, beside=beside)
+    found, more = served(private, seen, files, base, rung, beside=beside)
+    assert not clean or (found and more <= loads + 1)
