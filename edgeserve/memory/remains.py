@@ -33,10 +33,12 @@ class Remains:
         engines step down one by one. At last the request's own goes to warm, once, beside others as well. Where others
         are at work, they make way, too. Raises ShuttingDown.
         """
-        stands = turn.way or turn.decision.verdict not in (Verdict.WAIT, Verdict.REFUSE)
-        if stands or not 0 < turn.decision.missing <= self._unexplained(attempt.entry, readings):
+        if turn.way or turn.decision.verdict not in (Verdict.WAIT, Verdict.REFUSE):
             return False
-        return self._clear_heap(attempt) or self._clear_engines(attempt) or self._drains(attempt)
+        there = 0 < turn.decision.missing <= self._unexplained(attempt.entry, readings)
+        if there and (self._clear_heap(attempt) or self._clear_engines(attempt)):
+            return True
+        return self._drains(attempt, there)
 
     def _unexplained(self, entry: Entry, readings: Readings) -> int:
         """Bytes that neither accounts nor requests under way explain, nor the least that the server had at rest."""
@@ -78,13 +80,21 @@ class Remains:
                 self._accounts.least_base = max(self._accounts.least_base, least)
         return False
 
-    def _drains(self, attempt: Attempt) -> bool:
+    def _drains(self, attempt: Attempt, there: bool) -> bool:
         """Have all engines make way, once: a moment without answers, which shows what is the server's own.
 
-        Beside answers without a gap it may never come. The request would wait for it, and its engine with it.
+        Beside answers without a gap it may never come. The request would wait for it, and its engine with it. No drain
+        outlasts that moment, nor waits for answers of pinned engines: nobody else is kept out for what stays.
         """
-        if attempt.ticket is None or attempt.ticket.drains or self._accounts.no_reservations():
+        ticket, entry = attempt.ticket, attempt.entry
+        if ticket is None:
             return False
         with self._accounts.changed:
-            attempt.ticket.drains = True
+            others = [one for one in self._accounts if one is not entry and not one.resident.pinned]
+            if ticket.drains and not any(one.active or one.resident.rung > Rung.COLD for one in others):
+                ticket.drains = False
+                self._accounts.stir()
+            if not there or attempt.drained or self._accounts.no_reservations():
+                return False
+            ticket.drains = attempt.drained = True
         return True
