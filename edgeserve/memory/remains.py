@@ -74,7 +74,7 @@ class Remains:
             attempt.parked = True
             if self._mover.step_down(attempt.entry, Rung.WARM, "memory_needed", leased=True) is not None:
                 return True
-        if alone:
+        if alone and not self._others_stand(attempt.entry):
             with self._accounts.changed:  # what is left is the server's own
                 least = self._accounts.base() - self._accounts.passing
                 self._accounts.least_base = max(self._accounts.least_base, least)
@@ -86,15 +86,20 @@ class Remains:
         Beside answers without a gap it may never come. The request would wait for it, and its engine with it. No drain
         outlasts that moment, nor waits for answers of pinned engines: nobody else is kept out for what stays.
         """
-        ticket, entry = attempt.ticket, attempt.entry
+        ticket = attempt.ticket
         if ticket is None:
             return False
         with self._accounts.changed:
-            others = [one for one in self._accounts if one is not entry and not one.resident.pinned]
-            if ticket.drains and not any(one.active or one.resident.rung > Rung.COLD for one in others):
+            stand = self._others_stand(attempt.entry)
+            if ticket.drains and not stand:
                 ticket.drains = False
                 self._accounts.stir()
-            if not there or attempt.drained or self._accounts.no_reservations():
+            if not there or attempt.drained or not stand:
                 return False
             ticket.drains = attempt.drained = True
         return True
+
+    def _others_stand(self, entry: Entry) -> bool:
+        """Whether engines are up that may make way. One that waits for memory moves on its own thread alone."""
+        others = (one for one in self._accounts if one is not entry and not one.resident.pinned)
+        return any(one.active or one.resident.rung > Rung.COLD for one in others)

@@ -243,3 +243,25 @@ def test_engines_that_have_made_way_do_not_wait_for_a_strangers_files() -> None:
     """Speech and chats waited for 30 s, with all engines cold."""
     chat = SimulatedGate("chat", 40, up=0.1, down=0.1, slots=2)
     assert max(beside_a_large_request(chat, grown=60, body=50)) < POLICY.min_hot_seconds
+
+
+class Leaving(SimulatedGate):
+    """Its answers leave memory in the serving process, until the engine steps down."""
+
+    def _go_on(self) -> None:
+        super()._go_on()
+        self.left = 60
+
+
+def test_what_an_engine_that_waits_itself_has_is_not_the_servers_own() -> None:
+    """It stays for its hot time, and its own thread alone moves it. Another request was refused with 507."""
+    sizes = {"left": 890, "small": 300, "large": 890}
+    gates = [
+        (Leaving if name == "left" else SimulatedGate)(name, size, up=0.1, down=0.1, slots=1)
+        for name, size in sizes.items()
+    ]
+    times = [("left", 0.0), ("small", 0.5), ("large", 0.6), ("left", 0.7)]
+    requests = [Asked(model, 1000.0 + at, 1.0) for model, at in times]
+    world = SimulatedWorld(TOTAL, gates, requests, random.Random(1))
+    world.play()
+    assert all(one.error is None and one.began is not None for one in requests)
