@@ -38,7 +38,9 @@ class Remains:
         there = 0 < turn.decision.missing <= self._unexplained(attempt.entry, readings)
         if there and (self._clear_heap(attempt) or self._clear_engines(attempt)):
             return True
-        return self._drains(attempt, there)
+        # One that is refused beside answers would not fit without them either: it moves nobody.
+        may_help = turn.decision.verdict is Verdict.WAIT or self._accounts.no_reservations()
+        return self._drains(attempt, there and may_help)
 
     def _unexplained(self, entry: Entry, readings: Readings) -> int:
         """Bytes that neither accounts nor requests under way explain, nor the least that the server had at rest."""
