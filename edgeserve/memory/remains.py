@@ -33,10 +33,14 @@ class Remains:
         engines step down one by one. At last the request's own goes to warm, once, beside others as well. Where others
         are at work, they make way, too. Raises ShuttingDown.
         """
-        stands = turn.way or turn.decision.verdict not in (Verdict.WAIT, Verdict.REFUSE)
-        if stands or not 0 < turn.decision.missing <= self._unexplained(attempt.entry, readings):
+        if turn.way or turn.decision.verdict not in (Verdict.WAIT, Verdict.REFUSE):
             return False
-        return self._clear_heap(attempt) or self._clear_engines(attempt) or self._drains(attempt)
+        there = 0 < turn.decision.missing <= self._unexplained(attempt.entry, readings)
+        if there and (self._clear_heap(attempt) or self._clear_engines(attempt)):
+            return True
+        # One that is refused beside answers would not fit without them either: it moves nobody.
+        may_help = turn.decision.verdict is Verdict.WAIT or self._accounts.no_reservations()
+        return self._drains(attempt, there and may_help)
 
     def _unexplained(self, entry: Entry, readings: Readings) -> int:
         """Bytes that neither accounts nor requests under way explain, nor the least that the server had at rest."""
@@ -72,19 +76,32 @@ class Remains:
             attempt.parked = True
             if self._mover.step_down(attempt.entry, Rung.WARM, "memory_needed", leased=True) is not None:
                 return True
-        if alone:
+        if alone and not self._others_stand(attempt.entry):
             with self._accounts.changed:  # what is left is the server's own
                 least = self._accounts.base() - self._accounts.passing
                 self._accounts.least_base = max(self._accounts.least_base, least)
         return False
 
-    def _drains(self, attempt: Attempt) -> bool:
+    def _drains(self, attempt: Attempt, there: bool) -> bool:
         """Have all engines make way, once: a moment without answers, which shows what is the server's own.
 
-        Beside answers without a gap it may never come. The request would wait for it, and its engine with it.
+        Beside answers without a gap it may never come. The request would wait for it, and its engine with it. No drain
+        outlasts that moment, nor waits for answers of pinned engines: nobody else is kept out for what stays.
         """
-        if attempt.ticket is None or attempt.ticket.drains or self._accounts.no_reservations():
+        ticket = attempt.ticket
+        if ticket is None:
             return False
         with self._accounts.changed:
-            attempt.ticket.drains = True
+            stand = self._others_stand(attempt.entry)
+            if ticket.drains and not stand:
+                ticket.drains = False
+                self._accounts.stir()
+            if not there or attempt.drained or not stand:
+                return False
+            ticket.drains = attempt.drained = True
         return True
+
+    def _others_stand(self, entry: Entry) -> bool:
+        """Whether engines are up that may make way. One that waits for memory moves on its own thread alone."""
+        others = (one for one in self._accounts if one is not entry and not one.resident.pinned)
+        return any(one.active or one.resident.rung > Rung.COLD for one in others)

@@ -131,10 +131,10 @@ def _without_way(
 ) -> Turn:
     """Rule 2 of ``_among``. ``others``: all claims, where some are behind."""
     decision = now.wait_or_refuse()
-    if decision.verdict is not Verdict.WAIT:
-        return Turn(decision)
     if claim.drains and (steps := _all_down(claim, residents)):
         return _stepping(dataclasses.replace(decision, verdict=Verdict.STEP, steps=steps), residents, rules)
+    if decision.verdict is not Verdict.WAIT:
+        return Turn(decision)
     if others and _way(claim, residents, rules) is None:
         own = _own(claim, residents)
         decision = _yielded(now, own, after(others, residents, rules)[1], rules) or decision

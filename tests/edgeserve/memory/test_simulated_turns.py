@@ -206,3 +206,73 @@ def test_a_third_model_is_served_before_two_with_long_queues_have_a_second_turn(
     since = [one.model for one in world.spans if one.kind == "up" and 1005.0 <= one.start < third.began]
     assert since[-1] == "c"
     assert len(since) == len(set(since)), "no model has two turns"
+
+
+def beside_a_large_request(*gates: SimulatedGate, grown: int, body: int = 0) -> list[float]:
+    """Waits of short speeches beside a transcription, which the server's own growth leaves no room.
+
+    ``grown``: MB of it. A stranger's ``body`` in MB stays, too. Chats go on without a gap for 60 s.
+    """
+    voice = SimulatedGate("voice", 40, up=0.1, down=0.1, slots=1, rests=True)
+    large = SimulatedGate("asr", 200, up=0.3, down=0.1, slots=1)
+    speeches = [Asked("voice", 1001.0 + 5 * number, 0.5) for number in range(12)]
+    chats = [Asked("chat", 1000.0 + 0.9 * number, 1.0) for number in range(66)]
+    requests = [*speeches, *chats, Asked("asr", 1010.0, 1.0)]
+    world = SimulatedWorld(300, [voice, large, *gates], requests, random.Random(1))
+    world.governor.accounts.note_overhead(world.probe.read())
+
+    def grow() -> None:
+        world.simulation.wait(8.0)
+        world.governor.accounts.traffic.come(body * MB)
+        world.probe.base = (grown + body) * MB
+
+    world.simulation.spawn(grow)
+    world.play()
+    assert all(one.error is None for one in [*speeches, *chats])
+    assert not world.governor.accounts.tickets
+    return [one.began - one.arrived for one in speeches if one.began is not None]
+
+
+def test_nobody_waits_for_a_moment_without_answers_of_a_pinned_engine() -> None:
+    """Speech waited for 48 s, until the chats had a gap."""
+    chat = SimulatedGate("chat", 40, up=0.1, down=0.1, slots=2, pinned=True)
+    assert max(beside_a_large_request(chat, grown=70)) <= POLICY.switch_timeout
+
+
+def test_engines_that_have_made_way_do_not_wait_for_a_strangers_files() -> None:
+    """Speech and chats waited for 30 s, with all engines cold."""
+    chat = SimulatedGate("chat", 40, up=0.1, down=0.1, slots=2)
+    assert max(beside_a_large_request(chat, grown=60, body=50)) < POLICY.min_hot_seconds
+
+
+class Leaving(SimulatedGate):
+    """Its answers leave memory in the serving process, until the engine steps down."""
+
+    def _go_on(self) -> None:
+        super()._go_on()
+        self.left = 60
+
+
+def test_what_an_engine_that_waits_itself_has_is_not_the_servers_own() -> None:
+    """It stays for its hot time, and its own thread alone moves it. Another request was refused with 507."""
+    sizes = {"left": 890, "small": 300, "large": 890}
+    gates = [
+        (Leaving if name == "left" else SimulatedGate)(name, size, up=0.1, down=0.1, slots=1)
+        for name, size in sizes.items()
+    ]
+    times = [("left", 0.0), ("small", 0.5), ("large", 0.6), ("left", 0.7)]
+    requests = [Asked(model, 1000.0 + at, 1.0) for model, at in times]
+    world = SimulatedWorld(TOTAL, gates, requests, random.Random(1))
+    world.play()
+    assert all(one.error is None and one.began is not None for one in requests)
+
+
+def test_a_request_that_never_fits_moves_nobody_beside_answers() -> None:
+    """What answers left is not what it misses. Its client could else have others reload again and again."""
+    gates = [Leaving("chat", 40, up=0.1, down=0.1, slots=2), SimulatedGate("large", 910, up=0.1, down=0.1, slots=1)]
+    chats = [Asked("chat", 1000.0 + 0.9 * number, 1.0) for number in range(20)]
+    hopeless = [Asked("large", 1003.0 + number, 1.0) for number in range(10)]
+    world = SimulatedWorld(TOTAL, gates, [*chats, *hopeless], random.Random(1))
+    world.play()
+    assert all(isinstance(one.error, DoesNotFit) for one in hopeless)
+    assert [one.model for one in world.spans if one.kind == "up"] == ["chat"]
