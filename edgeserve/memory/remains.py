@@ -33,10 +33,14 @@ class Remains:
         engines step down one by one. At last the request's own goes to warm, once, beside others as well. Where others
         are at work, they make way, too. Raises ShuttingDown.
         """
-        stands = turn.way or turn.decision.verdict not in (Verdict.WAIT, Verdict.REFUSE)
-        if stands or not 0 < turn.decision.missing <= self._unexplained(attempt.entry, readings):
+        if turn.way or turn.decision.verdict not in (Verdict.WAIT, Verdict.REFUSE):
             return False
-        return self._clear_heap(attempt) or self._clear_engines(attempt) or self._drains(attempt)
+        if 0 < turn.decision.missing <= self._unexplained(attempt.entry, readings) and (
+            self._clear_heap(attempt) or self._clear_engines(attempt) or self._drains(attempt)
+        ):
+            return True
+        self._end_drain(attempt)
+        return False
 
     def _unexplained(self, entry: Entry, readings: Readings) -> int:
         """Bytes that neither accounts nor requests under way explain, nor the least that the server had at rest."""
@@ -83,8 +87,17 @@ class Remains:
 
         Beside answers without a gap it may never come. The request would wait for it, and its engine with it.
         """
-        if attempt.ticket is None or attempt.ticket.drains or self._accounts.no_reservations():
+        if attempt.ticket is None or attempt.drained or self._accounts.no_reservations():
             return False
         with self._accounts.changed:
-            attempt.ticket.drains = True
+            attempt.ticket.drains = attempt.drained = True
         return True
+
+    def _end_drain(self, attempt: Attempt) -> None:
+        """The engines that made way may go up again. What is missing now are files of others, which may stay."""
+        ticket, accounts = attempt.ticket, self._accounts
+        with accounts.changed:
+            there = (one for one in accounts if one is not attempt.entry and one.resident.rung > Rung.COLD)
+            if ticket is not None and ticket.drains and all(one.resident.pinned for one in there):
+                ticket.drains = False
+                accounts.stir()

@@ -39,6 +39,7 @@ class Attempt:
         trims     returns of free pages before this one, once it wants one
         cleared   True once idle engines have returned what requests may have left
         parked    True once its own engine has
+        drained   True once all engines were to make way for it
         progress, progressed_at  ``Accounts.life``, and the time when it changed last
     """
 
@@ -55,6 +56,7 @@ class Attempt:
     trims: int | None = None
     cleared: bool = False
     parked: bool = False
+    drained: bool = False
 
     def check_wanted(self) -> None:
         """Raises Cancelled for a request that was cancelled while it waited."""
