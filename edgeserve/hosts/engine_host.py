@@ -179,8 +179,7 @@ class EngineHost(Facts):
         """None when the engine was closed meanwhile: then the engine prepares the request in its turn."""
         self.check_kind(request)
         if self.rung is Rung.COLD:
-            with self._pressure.opening(self.spec):
-                self.map()
+            self._ladder.map(functools.partial(self._pressure.opening, self.spec))
         try:
             with growth.others.work():
                 return engine.prepare(request)  # type: ignore[arg-type]  # of a kind that the engine serves

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 from edgeserve.engine import Engine, Rung
 from edgeserve.engine_abilities import Limited
@@ -53,15 +54,17 @@ class Ladder:
             if held:
                 self._lock.release()
 
-    def map(self) -> None:
+    def map(self, opening: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext) -> None:
         """Cold → warm on the calling thread, or on the thread that holds the lock, if that thread is first.
 
-        A worker holds the lock as long as it has work, and its work may wait for readers.
+        A worker holds the lock as long as it has work, and its work may wait for readers, or for memory. ``opening``
+        brackets the step alone.
         """
         while self.rung is Rung.COLD:
             with self.hold(LOOK_AGAIN) as held:
-                if held:
-                    self.climb(Rung.WARM)
+                if held and self.rung is Rung.COLD:
+                    with opening():
+                        self.climb(Rung.WARM)
 
     def climb(self, to: Rung) -> None:
         """Up to ``to``. Raises what the engine raises."""

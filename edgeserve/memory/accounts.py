@@ -272,7 +272,7 @@ class Accounts:
 
     @contextlib.contextmanager
     def moving(self) -> Iterator[int | None]:
-        """Lasts while an engine steps down. Yields the mark of ``begin_change``."""
+        """Lasts while an engine steps down, or opens. Yields the mark of ``begin_change``."""
         with self.changed:
             mark = self.begin_change()
             self._moving += 1

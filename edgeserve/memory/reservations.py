@@ -99,9 +99,13 @@ class Reservations:
 
     @contextlib.contextmanager
     def opening(self, entry: Entry | None) -> Iterator[None]:
-        """Brackets a way up from cold to warm that no reservation covers. None: an engine that is served no more."""
+        """Brackets a way up from cold to warm that no reservation covers. None: an engine that is served no more.
+
+        No account explains its memory meanwhile, so no request is refused for that.
+        """
         gone = self._accounts.traffic.gone
-        yield
+        with self._accounts.moving():
+            yield
         if entry is not None:
             entry.noisy = self._is_noisy(entry, gone)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 from pathlib import Path
@@ -266,3 +267,20 @@ def test_an_answer_rests_for_no_request_that_another_engines_answer_holds_up() -
     assert resting(world.residents["llm"].spec), "a list of texts of the chat model itself"
     world.governor.release(chat)
     assert resting(speech)
+
+
+def test_an_engine_that_opens_for_a_prompt_has_no_request_refused() -> None:
+    """Its worker counted as the server's own: transcriptions were refused with 507 while the chat model opened."""
+    world = World(300, FakeResident("llm", 0, 40, warm=30), FakeResident("asr", 0, 200))
+    llm = world.residents["llm"]
+    with contextlib.ExitStack() as opening:
+        opening.enter_context(world.governor.opening(llm.spec))
+        llm.left = 80
+
+        def on_wait() -> None:
+            llm.go(Rung.WARM)
+            opening.close()
+
+        world.on_wait = on_wait
+        assert world.heat("asr").rung is Rung.HOT
+    assert len(world.waits) == 1

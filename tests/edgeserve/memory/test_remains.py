@@ -213,3 +213,30 @@ def test_an_engine_in_the_serving_process_gives_back_what_it_took_beyond_its_acc
     answer_on(world)
     assert world.heat("asr").rung is Rung.HOT
     assert sum(world.waits) < 2 * POLICY.min_hot_seconds
+
+
+@each("pinned", [False, True])
+def test_engines_go_up_again_when_files_of_others_are_missing_behind_the_moment_without_answers(pinned: bool) -> None:
+    """A transcription waited for another client's upload. It kept all engines cold meanwhile, for 30 s and more."""
+    world = World(300, FakeResident("asr", 0, 100, 100), FakeResident("tts", 0, 40), FakeResident("llm", pinned=pinned))
+    world.probe.base = 20 * MB
+    world.residents["asr"].pid, world.residents["tts"].pid = 8, 7
+    world.governor.accounts.note_overhead(world.probe.read())
+    world.heat("llm")
+    world.heat("tts")
+    answers = [world.begin("tts"), world.begin("llm")]
+    upload = 30 * MB
+    world.governor.accounts.traffic.come(upload)
+    world.probe.base += upload + 20 * MB
+
+    def on_wait() -> None:
+        assert len(world.waits) < 20, "the voice is kept cold"
+        if len(answers) > pinned:  # the pinned model goes on
+            world.end(answers.pop(0))
+        elif (found := world.governor.reserve_if_free(world.residents["tts"])) is not None:
+            world.governor.release(found)
+            world.governor.accounts.traffic.go(upload)
+            world.probe.base -= upload
+
+    world.on_wait = on_wait
+    assert world.heat("asr").rung is Rung.HOT
