@@ -268,7 +268,7 @@ def test_what_an_engine_that_waits_itself_has_is_not_the_servers_own() -> None:
 
 
 def test_a_request_that_never_fits_moves_nobody_beside_answers() -> None:
-    """What answers left is not what it misses. Its client could else have others reload again and again."""
+    """It misses more than answers left. Its client could else have others reload again and again."""
     gates = [Leaving("chat", 40, up=0.1, down=0.1, slots=2), SimulatedGate("large", 910, up=0.1, down=0.1, slots=1)]
     chats = [Asked("chat", 1000.0 + 0.9 * number, 1.0) for number in range(20)]
     hopeless = [Asked("large", 1003.0 + number, 1.0) for number in range(10)]
