@@ -47,7 +47,7 @@ def test_an_engine_that_closes_when_parked_gives_up_its_process(parked: Rung, to
 
 
 def test_a_thread_that_waits_for_the_lock_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever holds it may wait for memory, and is not decided on while another engine opens."""
+    """Its holder may wait for memory, and is not decided on while an engine opens."""
     engine: Any = Steps(Rung.WARM)
     engine.rung = Rung.COLD
     ladder, opened = Ladder(engine, None, lambda: None, time.monotonic), list[Rung]()
