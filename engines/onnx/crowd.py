@@ -19,6 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 from edgeserve.engines.onnx import session
 from edgeserve.system import apart, cores, pages
 from edgeserve.system.beside import beside
+from edgeserve.system.growth import Growth
 from edgeserve.system.load import Neighbours
 
 log = logging.getLogger("edgeserve.onnx")
@@ -95,10 +96,8 @@ class Sessions:
     def __init__(self, crowd: Crowd, make: Callable[[int], Any], *, fixed: bool = False) -> None:
         self._crowd, self._make, self._fixed = crowd, make, fixed
         self._opening = threading.Lock()
-        before = pages.private_bytes_now()
-        self.whole = self._made(crowd.most)
-        """The session with all threads."""
-        self._size = max(0, pages.private_bytes_now() - before)
+        self.whole, self._size = self._made(crowd.most)
+        """The session with all threads, and its private bytes. One with fewer takes no more."""
         self._open = {crowd.most: self.whole}
         crowd.join(self)
 
@@ -111,17 +110,18 @@ class Sessions:
         with self._opening:
             if threads not in self._open:
                 log.debug("other programs are busy: a session of %d threads is opened", threads)
-                before = pages.private_bytes_now()
-                self._open[threads] = self._made(threads)
-                # More is of a piece that computes meanwhile.
-                self._crowd.extra += min(max(0, pages.private_bytes_now() - before), self._size)
+                self._open[threads], grown = self._made(threads)
+                self._crowd.extra += min(grown, self._size)  # more is of a piece that computes meanwhile
             found = self._open[threads]
         self._crowd.take_place(threads, busy)
         return found
 
-    def _made(self, threads: int) -> Any:
+    def _made(self, threads: int) -> tuple[Any, int]:
+        """A new session, and the private bytes that came as it was opened."""
+        growth = Growth(pages.private_bytes_now)
         with apart.kept_from(self._crowd.core):
-            return self._make(threads)
+            made = self._make(threads)
+        return made, growth.end().bytes
 
     def shrink(self) -> None:
         """Close all sessions but the one with all threads."""
