@@ -14,7 +14,7 @@ from edgeserve.api.json_body import read_json
 from edgeserve.api.presence import unless_gone
 from edgeserve.api.schema import Objects, Strict
 from edgeserve.api.values import Text, Texts
-from edgeserve.errors import Busy, NotFound
+from edgeserve.errors import NotFound
 from edgeserve.jobs import ALL_JOBS, Job
 from edgeserve.residency.aside import Aside
 from edgeserve.residency.pool import Pool
@@ -90,7 +90,7 @@ async def evict(request: Request) -> Response:
     model = meant(pool, request.path_params["engine"], "engine")
     specs = pool.configured  # as they are now: the model may be removed meanwhile
     if not await pool.evict(model):
-        raise Busy(f"{model} is answering a request; it is not closed under it, try again", retry_after=5)
+        raise pool.in_use(model)
     return JSONResponse({"status": "evicted", "model_type": specs[model].job})
 
 

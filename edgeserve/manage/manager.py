@@ -14,7 +14,7 @@ from edgeserve import logs
 from edgeserve.config import Config
 from edgeserve.dataclass import dataclass
 from edgeserve.engine import Rung
-from edgeserve.errors import Busy, ConfigError, EdgeserveError, InUse, ModelMissing, NotFound
+from edgeserve.errors import ConfigError, EdgeserveError, InUse, ModelMissing, NotFound
 from edgeserve.jobs import INFO, table_of
 from edgeserve.manage.changes import Changes, changes, effective
 from edgeserve.manage.patch import patched
@@ -229,7 +229,7 @@ class Manager:
     async def unload(self, model: str, to: Rung) -> Rung:
         """Let a model step down to warm or cold. Raises Busy while requests hold it."""
         if not await self._pool.evict(model, to):
-            raise Busy(f"{model} is answering a request; it is not closed under it, try again", retry_after=5)
+            raise self._pool.in_use(model)
         return self._pool.rung(model)
 
     async def remove(self, name: str) -> str:

@@ -19,8 +19,8 @@ from edgeserve.messages import Request
 from edgeserve.processes.roster import Roster
 from edgeserve.residency import closing
 from edgeserve.residency.ahead import Ahead, loaded
-from edgeserve.residency.aside import Aside
 from edgeserve.residency.directory import Directory, Terms, arranged, not_configured
+from edgeserve.residency.evictions import Evictions, in_use
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Host
 from edgeserve.residency.lease import Lease
@@ -72,7 +72,7 @@ class Pool:
         """Called as each request, or a load that is asked for, begins."""
         self._successions = Successions()
         self._on_demand = on_demand
-        self._moves = Aside("moves of engines", threads=2)
+        self._evictions = Evictions(governor)
         self.deliveries = deliveries or Deliveries()
         self.roster = roster or Roster()
         self._queue_limit = queue_limit
@@ -241,13 +241,12 @@ class Pool:
         return self._gate(model).wanted_by_others(clients.current.get())
 
     async def evict(self, model: str, to: Rung = Rung.COLD) -> bool:
-        """Ask a model to step down; False when a lease or its work holds it."""
-        gate = self._gate(model)
-        return await self._moves.run(self._evict, gate, to)
+        """Ask a model to step down, after a move under way; False when a lease or a load holds it."""
+        return await self._evictions.evict(self._gate(model), to)
 
-    def _evict(self, gate: Gate, to: Rung) -> bool:
-        self.governor.step_down(gate, to, "requested")
-        return gate.rung <= to
+    def in_use(self, model: str) -> Busy:
+        """The error for a model that did not step down when it was asked to. Raises NotConfigured."""
+        return in_use(self._gate(model))
 
     async def drain(self, seconds: float) -> None:
         """Take no new requests. Answers under way may end within ``seconds``; then they are cut with ShuttingDown."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 from support.contract import ask
 from support.gates import FAKES, Clock, CountingGovernor, fake_spec
+from support.pools import until, with_pool
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, ContextOverflow, NotConfigured, ShuttingDown, SlowReader
@@ -23,32 +23,6 @@ from edgeserve.residency.directory import Terms
 from edgeserve.residency.host import LONG_PATIENCE, PATIENCE
 from edgeserve.residency.mailbox import LARGEST
 from edgeserve.residency.pool import Pool
-
-
-def make_pool(*jobs: Job, **settings: Any) -> Pool:
-    governor: Any = CountingGovernor()
-    clock: Any = settings.pop("clock", time.monotonic)
-    options = settings.pop("options", {})
-    hosts = [ThreadHost(FAKES[job](fake_spec(job, **options)), governor, clock=clock) for job in jobs]
-    return Pool(hosts, governor, clock=clock, **settings)  # type: ignore[arg-type]
-
-
-def with_pool(test: Callable[[Pool], Awaitable[None]], *jobs: Job, **settings: Any) -> None:
-    async def run() -> None:
-        pool = make_pool(*jobs, **settings)
-        try:
-            await test(pool)
-        finally:
-            await pool.stop()
-
-    asyncio.run(run())
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Wait for what other threads do."""
-    async with asyncio.timeout(10):
-        while not true():
-            await asyncio.to_thread(time.sleep, 0.001)
 
 
 async def collect(events: AsyncIterator[Any]) -> list[Any]:
