@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import math
 import os
-import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from edgeserve import clients
 from edgeserve.audio import piped
 from edgeserve.audio.bounds import SEND
 from edgeserve.audio.encode import FORMS, PCM_RATE, Encoder
-from edgeserve.clients import Groups
-from edgeserve.errors import Busy, UnsupportedMedia
+from edgeserve.audio.encoders import PLACES, Encoders
+from edgeserve.errors import UnsupportedMedia
 from edgeserve.media.children import Children, scarce
 from edgeserve.media.helper import Helper
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Bounds, Task, most
 from edgeserve.processes.closing import Closing
-from edgeserve.processes.frames import Kind, shared_memory
-from edgeserve.shares import Shares, has_share
+from edgeserve.processes.frames import shared_memory
 from edgeserve.units import GB, MB
 
 CHILD = "edgeserve.audio.child"
@@ -35,22 +30,20 @@ CHECK_CPU, CHECK_CPU_MB = 3, 2
 """Seconds of processor time for a check: so many, and so many more for each MB. FFmpeg takes 0.1 s for a MB."""
 DECODE_CPU, DECODE_SHARE = 20, 10
 """Seconds of processor time for decoding: so many, and one more for so many seconds of sound."""
-DECODER_MEMORY, ENCODER_MEMORY = GB, 256 * MB
+DECODER_MEMORY = GB
 LARGE_MACHINE = 32 * GB
 """Memory of a machine that leaves a decoder the whole of its bound."""
-ENCODERS = 16
-"""Most encoders at once. One whose client reads slowly waits with its child, so that nobody may have all."""
 
 
 class SoundFilesApart:
-    """A child for each check, each reading and each encoded answer. WAV and bare samples are written here.
+    """A child for each check and each reading, and one for all encoders. WAV and bare samples are written here.
 
-    ``machine``: bytes of its memory.
+    ``machine``: bytes of its memory. ``encoders``: places, as in ``Encoders``.
     """
 
-    def __init__(self, children: Children, encoders: int = ENCODERS, machine: int = LARGE_MACHINE) -> None:
+    def __init__(self, children: Children, machine: int = LARGE_MACHINE, encoders: int = PLACES) -> None:
         self._children, self._machine = children, machine
-        self._most, self._encoders, self._lock = encoders, Shares(), threading.Lock()
+        self._encoders = Encoders(children, machine, encoders)
 
     def check(self, data: bytes, max_seconds: float, param: str, leash: Leash) -> SharedClip:
         if not data:
@@ -76,29 +69,7 @@ class SoundFilesApart:
     def encoder(self, form: str, rate: int) -> Encoder:
         if form == "wav" or (form == "pcm" and rate == PCM_RATE):
             return FORMS[form].encoder(rate)
-        groups = clients.current.get().groups
-        self._take(groups)
-        task = Task(f"{CHILD}:encode", f"{form} encoder", f"encoding {form}", Bounds(memory=ENCODER_MEMORY))
-        try:
-            helper = self._children.start(task)
-        except BaseException:
-            self._give_back(groups)
-            raise
-        return EncoderApart(helper, form, rate, functools.partial(self._give_back, groups))
-
-    def _take(self, groups: Groups) -> None:
-        """Count an encoder of the client. Raises Busy."""
-        with self._lock:
-            if has_share(self._most, self._encoders, groups):
-                whose = "" if len(self._encoders) >= self._most else " of yours"
-                count = self._encoders.held_by_key(groups) if whose else len(self._encoders)
-                text = f"{count} answers{whose} are encoded now, which is the limit; ask for wav, or try again"
-                raise Busy(text, retry_after=5)
-            self._encoders.add(groups)
-
-    def _give_back(self, groups: Groups) -> None:
-        with self._lock:
-            self._encoders.remove(groups)
+        return self._encoders.encoder(form, rate)
 
     def close(self) -> None:
         self._children.close()
@@ -178,32 +149,3 @@ class Decoding(Closing):
     def close(self) -> None:
         """Kill the decoder unless it has ended. Idempotent."""
         self._helper.close()
-
-
-class EncoderApart:
-    """An encoder in a child. ``ended`` is called once, when the child has gone."""
-
-    def __init__(self, helper: Helper, form: str, rate: int, ended: Callable[[], None]) -> None:
-        self._stack = contextlib.ExitStack()
-        self._stack.callback(ended)
-        self._helper = self._stack.enter_context(helper)
-        try:
-            helper.send({"form": form, "rate": rate})
-        except BaseException:
-            self.close()
-            raise
-
-    def add(self, pcm: bytes) -> bytes:
-        return self._asked(Kind.RUN, pcm)
-
-    def end(self) -> bytes:
-        last = self._asked(Kind.STOP)
-        self.close()
-        return last
-
-    def _asked(self, kind: Kind, pcm: bytes = b"") -> bytes:
-        self._helper.send(None, pcm, kind=kind)
-        return bytes(self._helper.receive().body)
-
-    def close(self) -> None:
-        self._stack.close()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
+import traceback
 from typing import Any
 
 from edgeserve.audio import decode as decoder
 from edgeserve.audio import encode as encoder
 from edgeserve.media import bounded
+from edgeserve.processes import failures
 from edgeserve.processes.frames import Channel, Frame, Kind
+from edgeserve.system import heap
 
 
 def check(sock: socket.socket, arguments: dict[str, Any]) -> None:
@@ -28,20 +31,35 @@ def decode(sock: socket.socket, arguments: dict[str, Any]) -> None:
 
 
 def encode(sock: socket.socket, arguments: dict[str, Any]) -> None:
-    """Encode speech. The first frame names the form and the rate; each other one brings samples and gets bytes back.
+    """Encode speech for many answers, each by its number. A head names the form and the rate of the answer.
 
-    STOP asks for the last bytes.
+    RUN brings samples, and STOP asks for the last bytes. Each gets one frame back: bytes, or an error as its head.
+    CANCEL drops an answer and gets nothing.
     """
+    bounded.answer(sock, arguments, _encode_all)
 
-    def work(channel: Channel, frame: Frame) -> None:
-        file = encoder.FORMS[frame.head["form"]].encoder(frame.head["rate"])
-        while (asked := channel.receive()) is not None:
-            ends = asked.kind is Kind.STOP
-            channel.send(Kind.EVENTS, 0, None, file.end() if ends else file.add(bytes(asked.body)))
-            if ends:
-                return
 
-    bounded.answer(sock, arguments, work)
+def _encode_all(channel: Channel, frame: Frame | None) -> None:
+    files: dict[int, encoder.Encoder] = {}
+    while frame is not None:
+        if frame.kind is not Kind.CANCEL:
+            head, made = None, b""
+            try:
+                made = _encoded(files, frame)
+            except Exception as error:  # of this answer only
+                head = failures.write_error(error, "the encoder", traceback.format_exc())
+            channel.send(Kind.EVENTS, frame.number, head, made)
+        if frame.kind is not Kind.RUN:
+            files.pop(frame.number, None)
+            heap.collect()  # FFmpeg's objects refer to each other
+        frame = channel.receive()
+
+
+def _encoded(files: dict[int, encoder.Encoder], frame: Frame) -> bytes:
+    if frame.number not in files:
+        files[frame.number] = encoder.FORMS[frame.head["form"]].encoder(frame.head["rate"])
+    file = files[frame.number]
+    return file.end() if frame.kind is Kind.STOP else file.add(bytes(frame.body))
 
 
 def _file(frame: Frame) -> bytes:

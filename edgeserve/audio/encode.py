@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from edgeserve.audio.wav import wav_header
 from edgeserve.dataclass import dataclass
 from edgeserve.errors import EngineFailure, NotSupported
+from edgeserve.units import MB
 
 PCM_RATE = 24_000
 """Rate of bare samples in Hz. The format does not state it, so it is always the rate of OpenAI's API."""
@@ -45,12 +46,13 @@ class Form:
     """A format: its media type (RFC 7845 for Opus in Ogg), and a function that makes an encoder for a rate in Hz.
 
     ``computes``: encoding takes some milliseconds for a second of sound, instead of next to nothing. Bare samples may
-    need another rate.
+    need another rate. ``memory``: bytes of an encoder, measured as twelve are open.
     """
 
     media_type: str
     encoder: Callable[[int], Encoder]
     computes: bool = True
+    memory: int = MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +197,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "mp3": Form("audio/mpeg", partial(Encoded, MP3)),
         "opus": Form("audio/ogg", partial(Encoded, OPUS)),
         "aac": Form("audio/aac", partial(Encoded, Codec("adts", "aac", 64_000))),
-        "flac": Form("audio/flac", partial(Encoded, Codec("flac", "flac"))),
+        "flac": Form("audio/flac", partial(Encoded, Codec("flac", "flac")), memory=7 * MB),
         "wav": Form("audio/wav", Wav, computes=False),
         "pcm": Form("audio/pcm", Bare),
     }

@@ -35,7 +35,7 @@ def answer(sock: socket.socket, arguments: dict[str, Any], work: Work) -> None:
     ``arguments``: the bounds in force from here on. Other errors than the product's end the child with a traceback.
     """
     channel = Channel(sock)
-    limit(arguments["memory"], arguments["cpu"])
+    limit(arguments["memory"], arguments["cpu"], arguments["shared"])
     frame = channel.receive()
     if frame is None:
         return
@@ -50,18 +50,19 @@ def answer(sock: socket.socket, arguments: dict[str, Any], work: Work) -> None:
         channel.send(Kind.DONE, 0, head)
 
 
-def limit(memory: int, cpu: int | None) -> None:
+def limit(memory: int, cpu: int | None, shared: bool) -> None:
     """Bound the addresses and the processor time of this process, and give up all rights that it does not need.
 
-    It lets other processes go first.
+    Unless several requests share it, it lets other processes go first, and ends first where memory runs out.
     """
     import resource
 
-    os.nice(NICE)
+    if not shared:
+        os.nice(NICE)
+        raise_oom_score(OOM_MOST)  # else the kernel may end an engine, or the server, which serve everybody
     if cpu is not None:
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + XCPU_GAP))
     if sys.platform == "linux":
-        raise_oom_score(OOM_MOST)  # else the kernel may end an engine, or the server, which serve everybody
         with open(STATM, encoding="ascii") as file:
             used = int(file.read().split()[0]) * resource.getpagesize()
         confine(decoder_confinement(used + memory, None))

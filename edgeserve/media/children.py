@@ -33,7 +33,7 @@ class Children:
         """
         leash = leash or Leash()
         leash.check()
-        bounds: dict[str, object] = {"memory": task.bounds.memory, "cpu": task.bounds.cpu}
+        bounds: dict[str, object] = {name: getattr(task.bounds, name) for name in ("memory", "cpu", "shared")}
         try:
             child = self._launcher.launch(task.entry, bounds, task.name)
         except OSError as error:

@@ -56,10 +56,22 @@ class Helper(Closing):
         """The socket from which another process may read the frames instead. It stays the helper's own."""
         return self._channel.fileno()
 
-    def send(self, head: object, body: bytes = b"", descriptors: Sequence[int] = (), kind: Kind = Kind.RUN) -> None:
+    @property
+    def runs(self) -> bool:
+        """Whether the child has not ended."""
+        return self._child.exit is None
+
+    def send(
+        self,
+        head: object,
+        body: bytes = b"",
+        descriptors: Sequence[int] = (),
+        kind: Kind = Kind.RUN,
+        number: int = 0,
+    ) -> None:
         """Send a frame. Raises the error that the child's end means to the client."""
         try:
-            self._channel.send(kind, 0, head, body, descriptors)
+            self._channel.send(kind, number, head, body, descriptors)
         except TimeoutError:
             raise self.silent() from None
         except OSError:
@@ -101,10 +113,11 @@ class Helper(Closing):
             case Kind.DONE, {"lacking": _}:
                 raise self._out_of_memory("its own limit")
             case Kind.DONE, {"error": value}:
-                raise self._error(value)
+                raise self.error(value)
         raise self.nonsense()
 
-    def _error(self, value: Any) -> EdgeserveError:
+    def error(self, value: Any) -> EdgeserveError:
+        """The error that ``value`` tells of, as ``failures.write_error`` writes it."""
         try:
             return failures.read_error(value)
         except ValueError:

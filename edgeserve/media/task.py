@@ -20,11 +20,13 @@ class Bounds:
     - ``memory``: bytes of addresses beyond those that it has at its start
     - ``cpu``: seconds of processor time, 1 or more; None: no bound
     - ``patience``: seconds without a frame, after which the server kills the child
+    - ``shared``: it serves several requests, so that it goes neither behind all other processes nor first of them
     """
 
     memory: int = GB
     cpu: int | None = None
     patience: float = PATIENCE_SECONDS
+    shared: bool = False
 
 
 def most(bound: int, machine: int, file: int) -> int:

@@ -48,12 +48,15 @@ class SpeechStream:
         self.media_type = media_type
         self._make = make_encoder
         self._encoder: Encoder | None = None
+        self._closed = False
 
     def feed(self, index: int, event: Event) -> bytes:
         if not isinstance(event, AudioEvent):
             return b""
         if self._encoder is None:
             self._encoder = self._make(event.sample_rate)
+            if self._closed:  # while the encoder began
+                self._encoder.close()
         return self._encoder.add(event.pcm)
 
     def end(self) -> bytes:
@@ -63,7 +66,8 @@ class SpeechStream:
         return None  # sound has no place for words
 
     def close(self) -> None:
-        """End the encoder, wherever it is."""
+        """End the encoder, wherever it is. Any thread."""
+        self._closed = True
         if self._encoder:
             self._encoder.close()
 

@@ -24,7 +24,7 @@ def told(sock: socket.socket, arguments: dict[str, Any]) -> None:
     """Entry: addresses in use before ``limit``, the limits that it sets, whether it takes rights, and its priority."""
     with open(bounded.STATM, encoding="ascii") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
-    bounded.limit(arguments["memory"], arguments["cpu"])
+    bounded.limit(arguments["memory"], arguments["cpu"], arguments["shared"])
     names = ("AS", "CPU", "CORE")
     limits = {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in names}
     refused = {"landlock": _refused(lambda: open("/etc/passwd").close()), "seccomp": _refused(socket.socket)}
@@ -41,10 +41,11 @@ def _refused(act: Callable[[], object]) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS bounds no addresses")
-def test_the_bounds_are_those_that_were_asked_for() -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_bounds_are_those_that_were_asked_for(shared: bool) -> None:
     launcher = make_launcher([__name__])
     try:
-        with launcher.launch(f"{__name__}:told", {"memory": 64 * MB, "cpu": 3}, "test") as child:
+        with launcher.launch(f"{__name__}:told", {"memory": 64 * MB, "cpu": 3, "shared": shared}, "test") as child:
             used, limits, refused, priority = json.loads(first(child))
     finally:
         launcher.stop()
@@ -52,7 +53,8 @@ def test_the_bounds_are_those_that_were_asked_for() -> None:
     assert limits["AS"][0] == limits["AS"][1]
     assert limits["CPU"] == [3, 4]
     assert limits["CORE"] == [1, 1]
-    assert priority == min(19, os.getpriority(os.PRIO_PROCESS, 0) + bounded.NICE), "engines do not go first"
+    step = 0 if shared else bounded.NICE
+    assert priority == min(19, os.getpriority(os.PRIO_PROCESS, 0) + step), "engines do not go first"
     on = {layer: words.startswith("on") for layer, words in confinement.available().items()}
     assert refused == {"landlock": on["landlock"], "seccomp": on["seccomp"]}
 
@@ -69,8 +71,9 @@ def test_no_input_is_no_work() -> None:
 def answer(sock: socket.socket, worked: list[object]) -> None:
     """``bounded.answer`` in this process, which must not be bounded."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounded, "limit", lambda memory, cpu: None)
-        bounded.answer(sock, {"memory": 0, "cpu": None}, lambda channel, frame: worked.append(frame.head))
+        patch.setattr(bounded, "limit", lambda memory, cpu, shared: None)
+        bounds = {"memory": 0, "cpu": None, "shared": False}
+        bounded.answer(sock, bounds, lambda channel, frame: worked.append(frame.head))
 
 
 def test_a_server_that_wants_no_more_is_no_failure() -> None:

@@ -43,7 +43,7 @@ def test_a_child_is_launched_with_its_bounds() -> None:
     children.prepare()
     with pytest.raises(Busy, match="no process left"):
         children.start(TASK)
-    assert launcher.steps == ["start", ("none:none", {"memory": 7 * MB, "cpu": 3}, "test")]
+    assert launcher.steps == ["start", ("none:none", {"memory": 7 * MB, "cpu": 3, "shared": False}, "test")]
 
 
 def test_a_system_without_descriptors_is_busy() -> None:
