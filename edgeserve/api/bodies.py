@@ -6,16 +6,17 @@ When memory is short, the server refuses the slowest body that still arrives, so
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from starlette.types import Message, Receive
 
 from edgeserve.clients import NOBODY, Client, Groups
 from edgeserve.errors import Busy, RequestTimeout, TooLarge
 from edgeserve.memory.traffic import Traffic
-from edgeserve.units import MB
+from edgeserve.units import KB, MB
 
 LARGEST_AT_ONCE = 4
 """Bodies of the largest size that may be in memory together."""
@@ -33,6 +34,10 @@ FREE_VALUES = MB
 """Bytes of the values of each body that count towards no common limit: 5,000 values."""
 SLOWEST = 1024
 """Bytes a second at which a body must arrive on average, beyond the first ``patience`` seconds."""
+PACE_SECONDS = 5.0
+"""Shortest time over which the pace of a body is measured: any connection pauses for a moment."""
+PACE = 64 << 10
+"""Bytes a second below which a body makes way for a request that waits for its memory: 10 MB would take 160 s."""
 
 
 class Body:
@@ -43,7 +48,8 @@ class Body:
         self.size = self.arrived = self.parsed = 0
         self.whole = self.cut = False
         self.on_cut: Callable[[], None] = lambda: None
-        self._bodies = bodies
+        self._bodies, self._why = bodies, bodies.short
+        self._marks = ((0.0, 0), (0.0, 0))
         self._waited = 0.0
         self._waits_since: float | None = None
         self._timer: asyncio.Timeout | None = None
@@ -61,6 +67,16 @@ class Body:
     def rate(self) -> float:
         """Bytes a second that arrived, over the time that the server waited."""
         return self.arrived / max(self.waited(), 0.001)
+
+    def pace(self) -> float:
+        """Bytes a second that arrived lately, over the time that the server waited; infinite for a new body."""
+        (since, before), waited = self._marks[0], self.waited()
+        return (self.arrived - before) / (waited - since) if waited - since >= PACE_SECONDS else math.inf
+
+    def _mark(self) -> None:
+        """Note how much has arrived by now, for the pace."""
+        if (waited := self.waited()) - self._marks[1][0] >= PACE_SECONDS:
+            self._marks = self._marks[1], (waited, self.arrived)
 
     def hold(self, size: int) -> None:
         """Count bytes that are kept for the request. Raises TooLarge and Busy."""
@@ -83,16 +99,17 @@ class Body:
             return await receive()  # nothing but the client's leaving can come
         message = await self._in_time(receive)
         if self.cut:  # just as this came; it counts towards no limit any more
-            raise self._bodies.short()
+            raise self._why()
         self.whole = message["type"] != "http.request" or not message.get("more_body", False)
         size = len(message.get("body", b""))
         self.arrived += size
+        self._mark()
         self.hold(size)
         return message
 
     async def _in_time(self, receive: Receive) -> Message:
         if self.cut:
-            raise self._bodies.short()
+            raise self._why()
         patience = self._bodies.patience
         left = min(patience, patience + self.arrived / SLOWEST - self._waited)
         self._waits_since = self._bodies.clock()
@@ -101,7 +118,7 @@ class Body:
                 return await receive()
         except TimeoutError:
             if self.cut:
-                raise self._bodies.short() from None
+                raise self._why() from None
             text = f"the request's body did not come in time: {self.arrived} bytes in {self.waited():.0f} s, and no end"
             raise RequestTimeout(
                 f"{text}; send at least {SLOWEST} bytes a second without a pause of {patience:g} s, or raise "
@@ -110,9 +127,9 @@ class Body:
         finally:
             self._waited, self._waits_since, self._timer = self.waited(), None, None
 
-    def refuse(self) -> None:
-        """End the request with Busy as soon as it reads the body, or now if it waits for the body."""
-        self.cut = True
+    def refuse(self, why: Callable[[], Busy] | None = None) -> None:
+        """End the request with ``why`` as soon as it reads the body, or now if it waits for the body."""
+        self.cut, self._why = True, why or self._why
         self.on_cut()
         if self._timer is not None and not self._timer.expired():  # else it ends anyway
             self._timer.reschedule(asyncio.get_running_loop().time())
@@ -147,6 +164,8 @@ class Bodies:
         if body in self._open:
             del self._open[body]
             self._traffic.go(body.size + body.parsed)
+            if body.cut:  # a request may wait for that
+                self._traffic.eased()
 
     def held(self, body: Body) -> int:
         """Bytes of a body and of its values that are in memory: none once its request has ended."""
@@ -200,12 +219,25 @@ class Bodies:
             whose = key
         elif sum(size for _, size in sizes) <= LARGEST_AT_ONCE * self.limit:
             return None
-        held: Counter[tuple[str, ...]] = Counter()
-        for groups, size in sizes:
-            held.update(dict.fromkeys(groups, size))
         able = (one for one in self._open if one is asking or (one.shared and not one.whole))
-        coming = [one for one in able if whose is None or whose in one.groups]
-        return min(coming, key=lambda one: (*(-held[group] for group in one.groups), one.rate()))
+        return self._slowest([one for one in able if whose is None or whose in one.groups])
+
+    def _slowest(self, able: Iterable[Body]) -> Body:
+        """The slowest of some bodies of the client that holds most, of the key that does."""
+        held: Counter[tuple[str, ...]] = Counter()
+        for one in self._open:
+            held.update(dict.fromkeys(one.groups, one.shared))
+        return min(able, key=lambda one: (*(-held[group] for group in one.groups), one.rate()))
+
+    def ease(self) -> None:
+        """Refuse the slowest body that still arrives, and below ``PACE``: a request waits for such bytes alone."""
+        if able := [one for one in self._open if one.shared and not one.whole and one.pace() < PACE]:
+            body = self._slowest(able)
+            body.refuse(lambda: self._too_slow(body))
+
+    def _too_slow(self, body: Body) -> Busy:
+        text = f"a request has waited for the memory of bodies, and this one came at {body.pace() / KB:.1f} KB/s"
+        return Busy(f"{text}, below {PACE // KB}; send it faster, or try again later", retry_after=15)
 
     def short(self) -> Busy:
         most, key, own = (count * self.limit / MB for count in (LARGEST_AT_ONCE, KEY_SHARE, SHARE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator
 from typing import Literal
@@ -14,6 +15,7 @@ from edgeserve.api.auth import client_of
 from edgeserve.api.bodies import Bodies
 from edgeserve.dataclass import dataclass
 from edgeserve.memory.traffic import Own, Traffic, own
+from edgeserve.residency.wakes import wake
 from edgeserve.units import MB
 
 HOLD = "edgeserve.hold"
@@ -78,18 +80,27 @@ class BodyLimit:
 
     - 413 to a body beyond ``limit`` bytes
     - 408 to a body of which nothing arrives for ``patience`` seconds, or that arrives too slowly
-    - 503 to the slowest body while all bodies together are too large
+    - 503 to the slowest body while all bodies together are too large, or while a request has waited for its memory
     """
 
     def __init__(self, app: ASGIApp, limit: int, patience: float = 20.0, traffic: Traffic | None = None) -> None:
         self._app = app
         self._bodies = Bodies(limit, patience, traffic=traffic)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        if traffic is not None:
+            traffic.ease = self._ease
+
+    def _ease(self) -> None:
+        """As ``Bodies.ease``, on the event loop. Any thread."""
+        if self._loop is not None:
+            wake(self._loop, self._bodies.ease)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             with _owning(Own()):
                 await self._app(scope, receive, send)
             return
+        self._loop = asyncio.get_running_loop()
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > self._bodies.limit:
             refused = failures.respond(self._bodies.too_large(int(declared)), scope["path"])

@@ -24,6 +24,7 @@ from edgeserve.memory.reservations import Reservation, Reservations
 from edgeserve.memory.switch import Attempt, Switch
 from edgeserve.memory.terms import Terms
 from edgeserve.memory.traffic import own
+from edgeserve.memory.urging import Urging
 from edgeserve.memory.way import Turn, held_up
 from edgeserve.memory.whole import WholeContext, needs_whole
 from edgeserve.system.probe import Probe
@@ -48,6 +49,7 @@ class Admission:
         self._switch = Switch(accounts, probe, mover)
         self.reservations = Reservations(accounts, probe)
         self._remains = Remains(accounts, mover, trim)
+        self._urging = Urging(accounts)
         self._doubts = Doubts(accounts, mover)
         self._whole = WholeContext(accounts, probe, mover, self._doubts)
 
@@ -134,7 +136,7 @@ class Admission:
         elif steady and (self._remains.clear(attempt, turn, readings) or self._doubts.lower(entry, turn.decision)):
             self._prepare(entry, attempt.terms)
         elif not steady or (turn.decision.verdict is Verdict.WAIT and not self._stalled(attempt)):
-            self._urge(entry, turn)
+            self._urging.urge(attempt, turn)
             attempt.busy.clear()
             self._await_change(attempt, turn)
         else:
@@ -181,17 +183,6 @@ class Admission:
         if turn.until is not None:
             until.append(turn.until)
         self._accounts.pause(max(0.01, min(until) - now), attempt.seen)
-
-    def _urge(self, entry: Entry, turn: Turn) -> None:
-        """Have the answers in the way look whether they may rest, and cut those that nobody reads."""
-        for step in turn.way:
-            if (other := self._accounts.find(step.id)) is None:
-                continue
-            other.resident.wake()
-            if other.resident.unread:
-                text = "%s needs memory: answers of %s that nobody reads are cut"
-                log.info(text, entry.resident.spec.name, other.resident.spec.name)
-                other.resident.cut_all_unread()
 
     def _prepare(self, entry: Entry, terms: Terms) -> None:
         if terms.resumed and not terms.whole:  # what follows may need the context that the answer had

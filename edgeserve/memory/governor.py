@@ -65,11 +65,10 @@ class Governor:
         self._admission = Admission(accounts, probe, self._mover, trim)
         self._relief = Relief(accounts, probe, self.gauge, self._mover, self.defragment, end_helper)
         self._loop = PressureLoop(accounts, self.relieve)
-        self._trim = trim
-        self._drop_code = drop_code
-        self._macos = macos
+        self._trim, self._drop_code, self._macos = trim, drop_code, macos
         self._limits: metal.MetalLimits | None = None
         self._defragmented_at = float("-inf")
+        accounts.traffic.eased = self.wake
 
     def adopt(self, resident: Resident) -> None:
         """Open an account for an engine: from now on it lives inside the budget."""
@@ -104,7 +103,7 @@ class Governor:
         return self.reserve_at_once(resident, terms.whole) or self._admission.reserve(self.accounts[resident.id], terms)
 
     def wake(self) -> None:
-        """A lease has ended, or a request is cancelled: whoever waits for memory looks again. Any thread."""
+        """A lease or a refused body has ended, or a request is cancelled: who waits for memory looks. Any thread."""
         with self.accounts.changed:
             if self.accounts.tickets:
                 self.accounts.stir()

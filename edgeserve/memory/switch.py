@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 
 from edgeserve.dataclass import dataclass
 from edgeserve.errors import Cancelled
@@ -40,6 +41,7 @@ class Attempt:
         cleared   True once idle engines have returned what requests may have left
         parked    True once its own engine has
         drained   True once all others make way, or have
+        urged_at  when it last had slow senders and readers cut, for whose bytes alone it waits
         progress, progressed_at  ``Accounts.life``, and the time when it changed last
     """
 
@@ -57,6 +59,7 @@ class Attempt:
     cleared: bool = False
     parked: bool = False
     drained: bool = False
+    urged_at: float = -math.inf
 
     def check_wanted(self) -> None:
         """Raises Cancelled for a request that was cancelled while it waited."""

@@ -37,11 +37,14 @@ own: contextvars.ContextVar[Own] = contextvars.ContextVar("own", default=_NoRequ
 class Traffic:
     """Any thread.
 
-    ``came``: bytes that have arrived so far. ``gone``: those of them that are free again.
+    ``came``: bytes that have arrived so far. ``gone``: those of them that are free again. ``ease`` has the slowest of
+    those that still arrive refused, and never waits. ``eased`` is called as such bytes are free.
     """
 
     def __init__(self) -> None:
         self.came = self.gone = 0
+        self.ease: Callable[[], object] = lambda: None
+        self.eased: Callable[[], object] = lambda: None
         self._lock = threading.RLock()  # a collection may free bytes in the midst of counting some
 
     def come(self, size: int) -> None:

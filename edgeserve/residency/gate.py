@@ -23,7 +23,7 @@ from edgeserve.messages import DetectRequest, SpeechChances
 from edgeserve.residency.host import LONG_PATIENCE, Host
 from edgeserve.residency.leases import Leases
 from edgeserve.residency.loads import Loads
-from edgeserve.residency.turns import Turns
+from edgeserve.residency.turns import OTHERS, Turns
 from edgeserve.residency.way_up import WayUp
 from edgeserve.residency.work import Work
 from edgeserve.system.stamps import stamps
@@ -248,7 +248,7 @@ class Gate:
         """Cut all answers, if each has waited for its reader for too long. Any thread."""
         self._turns.cut_all_unread()
 
-    def cut_unread(self, why: str) -> None:
+    def cut_unread(self, why: str = OTHERS) -> None:
         """Cut each answer that has waited for its reader for too long while ``why``. Any thread."""
         self._turns.cut_unread(why)
 

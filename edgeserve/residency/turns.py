@@ -15,7 +15,7 @@ from edgeserve.residency.work import Admitted, Done, Work
 
 log = logging.getLogger("edgeserve.gate")
 
-OTHERS, PLACE = "another engine needed its memory", "other requests waited for its place"
+OTHERS, PLACE = "others needed its memory", "other requests waited for its place"
 """Why answers that nobody reads are cut."""
 REST_PATIENCE = 4 * LONG_PATIENCE
 """Seconds for which an answer at rest waits for its reader: speech of 16 kHz that fills a mailbox, as it is played."""

@@ -685,7 +685,7 @@ class HostContract:
         assert gate.unread
         gate.cut_all_unread()
         for one in asked:
-            with pytest.raises(SlowReader, match="waited 15 s for its reader while another engine needed its memory"):
+            with pytest.raises(SlowReader, match="waited 15 s for its reader while others needed its memory"):
                 one.rest()
         until(lambda: not gate.unread)
 

@@ -62,6 +62,7 @@ class FakeResident:
         self.refuses = False
         self.rounds = 0
         self.unread = False
+        self.cut = 0  # calls of ``cut_unread``
         self.woken = 0
 
     @property
@@ -95,6 +96,9 @@ class FakeResident:
 
     def cut_all_unread(self) -> None:
         self.unread, self.leases = False, 0
+
+    def cut_unread(self) -> None:
+        self.cut += 1
 
     def savings(self) -> dict[str, int]:
         return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.gates import Clock
 
-from edgeserve.api.bodies import FREE_VALUES, LARGEST_AT_ONCE, SHARE, SLOWEST, SMALL, Bodies, Body
+from edgeserve.api.bodies import FREE_VALUES, LARGEST_AT_ONCE, PACE_SECONDS, SHARE, SLOWEST, SMALL, Bodies, Body
 from edgeserve.clients import Client, Groups
 from edgeserve.errors import Busy, RequestTimeout, TooLarge
 from edgeserve.memory.traffic import Traffic
 
-MB = 1 << 20
+KB, MB = 1 << 10, 1 << 20
 
 
 def part(size: int, *, more: bool = True) -> Callable[[], Awaitable[Any]]:
@@ -378,3 +378,65 @@ def test_a_body_that_ends_as_it_is_cut_is_not_kept_uncounted() -> None:
             await waiting
 
     asyncio.run(run())
+
+
+def arrived(bodies: Bodies, clock: Clock, groups: Groups, rates: Sequence[float]) -> Body:
+    """A body of which so many bytes a second have come in each of some spans of 5 s."""
+    body = Body(bodies, groups)
+    bodies._open[body] = None
+
+    async def come(size: int) -> None:
+        async def receive() -> Any:
+            clock.now += PACE_SECONDS
+            return {"type": "http.request", "body": bytes(size), "more_body": True}
+
+        await body.next(receive)
+
+    for rate in rates:
+        asyncio.run(come(int(rate * PACE_SECONDS)))
+    return body
+
+
+@pytest.mark.parametrize(
+    ("rates", "slow"),
+    [
+        ([1000 * KB, 8 * KB, 8 * KB], True),
+        ([8 * KB, 8 * KB, 1000 * KB], False),
+        ([63 * KB] * 9, True),
+        ([65 * KB] * 9, False),
+        ([1000 * KB], False),
+        ([], False),
+    ],
+)
+def test_a_body_makes_way_by_its_latest_pace(rates: list[float], slow: bool) -> None:
+    """Ten megabytes came at once, and the rest byte by byte: on average, that body was fast for minutes."""
+    clock, traffic, eased = Clock(0.0), Traffic(), list[int]()
+    bodies = Bodies(64 * MB, 20, clock=clock, traffic=traffic)
+    body = arrived(bodies, clock, Client().groups, rates)
+    bodies.ease()
+    assert body.cut is slow
+    if slow:
+        with pytest.raises(Busy, match=r"a request has waited for the memory of bodies, and this one came at \d+\.\d"):
+            asyncio.run(body.next(part(1)))
+        traffic.eased = lambda: eased.append(traffic.held)
+        bodies.close(body)
+        assert eased == [0]
+
+
+def test_the_slow_body_of_who_holds_most_makes_way_first_and_no_whole_one() -> None:
+    clock = Clock(0.0)
+    bodies = Bodies(64 * MB, 20, clock=clock)
+    ann, bob = (Client(address=f"192.0.2.{number}").groups for number in range(2))
+    slowest = arrived(bodies, clock, ann, [200 * KB, KB, KB])
+    large, other = (arrived(bodies, clock, bob, [1000 * KB, 9 * KB, rate]) for rate in (9 * KB, 8 * KB))
+    whole = arrived(bodies, clock, bob, [1000 * KB, KB, KB])
+    whole.whole = True
+    order = []
+    while not all(one.cut for one in (slowest, large, other)):
+        before = {one for one in bodies._open if one.cut}
+        bodies.ease()
+        (cut,) = {one for one in bodies._open if one.cut} - before
+        order.append(cut)
+    bodies.ease()
+    assert order == [other, large, slowest]
+    assert not whole.cut

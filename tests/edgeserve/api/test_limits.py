@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from typing import Any
 
 import pytest
 from starlette.requests import Request
 from support.cases import each
 
-from edgeserve.api.bodies import LARGEST_AT_ONCE, SHARE
+from edgeserve.api.bodies import LARGEST_AT_ONCE, SHARE, Body
 from edgeserve.api.limits import BodyLimit, max_body, max_pixels
 from edgeserve.errors import Busy, TooLarge
-from edgeserve.memory.traffic import own
+from edgeserve.memory.traffic import Traffic, own
 from edgeserve.units import GB, MB
 
 LIMIT = 100
@@ -117,3 +118,32 @@ def test_a_small_machine_takes_smaller_bodies(megabytes: int, largest: int) -> N
 def test_a_small_machine_takes_smaller_pictures(gigabytes: float, millions: int) -> None:
     """A decoder takes 8 bytes a pixel, and several may be at work."""
     assert max_pixels(int(gigabytes * GB)) // 1_000_000 == millions
+
+
+def test_a_slow_body_ends_as_another_thread_asks_for_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Body, "pace", lambda body: 0.0)
+    traffic, came = Traffic(), threading.Event()
+
+    async def receive() -> Any:
+        if came.is_set():
+            await asyncio.Event().wait()
+        came.set()
+        return {"type": "http.request", "body": bytes(LIMIT), "more_body": True}
+
+    async def send(message: Any) -> None: ...
+
+    def ask() -> None:
+        assert came.wait(10)
+        traffic.ease()
+
+    async def run() -> None:
+        app = BodyLimit(Reader(), LIMIT, traffic=traffic)
+        traffic.ease()  # before the first request there is nothing to ask
+        async with asyncio.timeout(10):
+            sent = asyncio.create_task(app({"type": "http", "headers": []}, receive, send))
+            await asyncio.to_thread(ask)
+            with pytest.raises(Busy, match="a request has waited for the memory of bodies"):
+                await sent
+
+    asyncio.run(run())
+    assert traffic.held == 0
