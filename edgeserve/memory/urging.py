@@ -10,8 +10,8 @@ from edgeserve.memory.way import Turn
 
 log = logging.getLogger("edgeserve.memory")
 
-PATIENCE = 15.0
-"""Seconds for which a request waits for what others send and leave unread alone, as long as for an unread answer."""
+PATIENCE = 5.0
+"""Seconds for which a request waits before slow clients are cut whose bytes alone keep it out."""
 GAP = 1.0
 """Seconds between two bodies that are refused for one request: the memory of the first may be enough."""
 
