@@ -6,7 +6,6 @@ When memory is short, the server refuses the slowest body that still arrives, so
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -34,10 +33,10 @@ FREE_VALUES = MB
 """Bytes of the values of each body that count towards no common limit: 5,000 values."""
 SLOWEST = 1024
 """Bytes a second at which a body must arrive on average, beyond the first ``patience`` seconds."""
-PACE_SECONDS = 5.0
-"""Shortest time over which the pace of a body is measured: any connection pauses for a moment."""
 PACE = 64 << 10
 """Bytes a second below which a body makes way for a request that waits for its memory: 10 MB would take 160 s."""
+CREDIT, LITTLE = 6.0, 1.0
+"""Seconds of ``PACE`` that a body is ahead at most, and below which it is slow: any connection pauses for a moment."""
 
 
 class Body:
@@ -49,7 +48,7 @@ class Body:
         self.whole = self.cut = False
         self.on_cut: Callable[[], None] = lambda: None
         self._bodies, self._why = bodies, bodies.short
-        self._marks = ((0.0, 0), (0.0, 0))
+        self._credit, self._credited = CREDIT, 0.0
         self._waited = 0.0
         self._waits_since: float | None = None
         self._timer: asyncio.Timeout | None = None
@@ -68,15 +67,18 @@ class Body:
         """Bytes a second that arrived, over the time that the server waited."""
         return self.arrived / max(self.waited(), 0.001)
 
-    def pace(self) -> float:
-        """Bytes a second that arrived lately, over the time that the server waited; infinite for a new body."""
-        (since, before), waited = self._marks[0], self.waited()
-        return (self.arrived - before) / (waited - since) if waited - since >= PACE_SECONDS else math.inf
+    @property
+    def slow(self) -> bool:
+        """Whether the body has come below ``PACE`` for so long that little credit is left."""
+        return self._left() < LITTLE
 
-    def _mark(self) -> None:
-        """Note how much has arrived by now, for the pace."""
-        if (waited := self.waited()) - self._marks[1][0] >= PACE_SECONDS:
-            self._marks = self._marks[1], (waited, self.arrived)
+    def _left(self) -> float:
+        """Seconds of credit: a leaky bucket, so that what came at once counts for ``CREDIT`` only."""
+        return max(0.0, self._credit - (self.waited() - self._credited))
+
+    def _pace(self, size: int) -> None:
+        """Note bytes that have arrived, for their pace."""
+        self._credit, self._credited = min(CREDIT, self._left() + size / PACE), self.waited()
 
     def hold(self, size: int) -> None:
         """Count bytes that are kept for the request. Raises TooLarge and Busy."""
@@ -103,7 +105,7 @@ class Body:
         self.whole = message["type"] != "http.request" or not message.get("more_body", False)
         size = len(message.get("body", b""))
         self.arrived += size
-        self._mark()
+        self._pace(size)
         self.hold(size)
         return message
 
@@ -231,13 +233,8 @@ class Bodies:
 
     def ease(self) -> None:
         """Refuse the slowest body that still arrives, and below ``PACE``: a request waits for such bytes alone."""
-        if able := [one for one in self._open if one.shared and not one.whole and one.pace() < PACE]:
-            body = self._slowest(able)
-            body.refuse(lambda: self._too_slow(body))
-
-    def _too_slow(self, body: Body) -> Busy:
-        text = f"a request has waited for the memory of bodies, and this one came at {body.pace() / KB:.1f} KB/s"
-        return Busy(f"{text}, below {PACE // KB}; send it faster, or try again later", retry_after=15)
+        if able := [one for one in self._open if one.shared and not one.whole and one.slow]:
+            self._slowest(able).refuse(_too_slow)
 
     def short(self) -> Busy:
         most, key, own = (count * self.limit / MB for count in (LARGEST_AT_ONCE, KEY_SHARE, SHARE))
@@ -251,3 +248,8 @@ class Bodies:
             f"the body (with what is fetched for it) has {more}{size / MB:.1f} MB; the limit is "
             f"{self.limit // MB} MB: send less, or raise max_body_mb in models.toml"
         )
+
+
+def _too_slow() -> Busy:
+    text = f"a request has waited for the memory of bodies, and this one came below {PACE // KB} KB/s"
+    return Busy(f"{text}; send it faster, or try again later", retry_after=15)

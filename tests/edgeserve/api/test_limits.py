@@ -121,7 +121,7 @@ def test_a_small_machine_takes_smaller_pictures(gigabytes: float, millions: int)
 
 
 def test_a_slow_body_ends_as_another_thread_asks_for_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Body, "pace", lambda body: 0.0)
+    monkeypatch.setattr(Body, "slow", True)
     traffic, came = Traffic(), threading.Event()
 
     async def receive() -> Any:
