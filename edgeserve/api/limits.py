@@ -15,7 +15,6 @@ from edgeserve.api.auth import client_of
 from edgeserve.api.bodies import Bodies
 from edgeserve.dataclass import dataclass
 from edgeserve.memory.traffic import Own, Traffic, own
-from edgeserve.residency.wakes import wake
 from edgeserve.units import MB
 
 HOLD = "edgeserve.hold"
@@ -91,9 +90,10 @@ class BodyLimit:
             traffic.ease = self._ease
 
     def _ease(self) -> None:
-        """As ``Bodies.ease``, on the event loop. Any thread."""
-        if self._loop is not None:
-            wake(self._loop, self._bodies.ease)
+        """As ``Bodies.ease``, on the event loop. Any thread, also one whose wake-ups are held back as it waits."""
+        with contextlib.suppress(RuntimeError):  # a closed loop has no bodies
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._bodies.ease)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

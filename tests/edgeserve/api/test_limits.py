@@ -15,6 +15,7 @@ from edgeserve.api.bodies import LARGEST_AT_ONCE, SHARE, Body
 from edgeserve.api.limits import BodyLimit, max_body, max_pixels
 from edgeserve.errors import Busy, TooLarge
 from edgeserve.memory.traffic import Traffic, own
+from edgeserve.residency import wakes
 from edgeserve.units import GB, MB
 
 LIMIT = 100
@@ -122,7 +123,7 @@ def test_a_small_machine_takes_smaller_pictures(gigabytes: float, millions: int)
 
 def test_a_slow_body_ends_as_another_thread_asks_for_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Body, "slow", True)
-    traffic, came = Traffic(), threading.Event()
+    traffic, came, ended = Traffic(), threading.Event(), threading.Event()
 
     async def receive() -> Any:
         if came.is_set():
@@ -134,16 +135,20 @@ def test_a_slow_body_ends_as_another_thread_asks_for_its_memory(monkeypatch: pyt
 
     def ask() -> None:
         assert came.wait(10)
-        traffic.ease()
+        with wakes.held():  # as where an engine's thread waits for memory
+            traffic.ease()
+            assert ended.wait(10)
 
     async def run() -> None:
         app = BodyLimit(Reader(), LIMIT, traffic=traffic)
         traffic.ease()  # before the first request there is nothing to ask
         async with asyncio.timeout(10):
             sent = asyncio.create_task(app({"type": "http", "headers": []}, receive, send))
-            await asyncio.to_thread(ask)
+            asked = asyncio.ensure_future(asyncio.to_thread(ask))
             with pytest.raises(Busy, match="a request has waited for the memory of bodies"):
                 await sent
+            ended.set()
+            await asked
 
     asyncio.run(run())
     assert traffic.held == 0
