@@ -11,7 +11,7 @@ from types import TracebackType
 
 from edgeserve.clients import NOBODY, Client
 from edgeserve.engine import ModelSpec
-from edgeserve.errors import Cancelled
+from edgeserve.errors import Cancelled, SlowReader
 from edgeserve.figures import account
 from edgeserve.figures.answer import Answer, Times
 from edgeserve.messages import Event, Request, SlotRequest, TextRequest
@@ -141,6 +141,8 @@ class Lease:
             with self._lock:
                 self._running.remove(work)
             if item.error is not None:
+                if isinstance(item.error, SlowReader):
+                    mailbox.drop()
                 mailbox.put(number, item)  # before the ends of those that it cancels
                 self._cancel()
                 return

@@ -175,18 +175,30 @@ class Mailbox:
 
     async def get(self) -> tuple[int, Event | Done]:
         """The next item, with the number of its request. One reader."""
-        while not self._items:
+        while (taken := self._take()) is None:
             self._arrived.clear()
             with self._lock:
                 asleep = self._asleep = not self._items
             if asleep:
                 await self._arrived.wait()
-        with self._lock:
-            number, item, size = self._items.popleft()
-            awake = self._give_back(size)
+        number, item, awake = taken
         if awake:
             self._wake()
         return number, item
+
+    def _take(self) -> tuple[int, Event | Done, bool] | None:
+        """The next item; and whether a full mailbox has room again."""
+        with self._lock:
+            if not self._items:
+                return None
+            number, item, size = self._items.popleft()
+            return number, item, self._give_back(size)
+
+    def drop(self) -> None:
+        """Drop all unread items: others need their memory. Any thread."""
+        with self._lock:
+            self._items.clear()
+            self._give_back(self._held)
 
     def close(self) -> None:
         """Drop all unread items, and every later one. Idempotent; any thread."""

@@ -200,6 +200,26 @@ def test_an_item_that_comes_as_its_reader_begins_to_wait_is_not_overslept() -> N
     within(test)
 
 
+def test_dropped_items_give_their_bytes_back_and_the_end_still_comes() -> None:
+    """An answer that is cut for others' memory kept it until its connection ended."""
+
+    async def test() -> None:
+        deliveries = Deliveries()
+        box = Mailbox(deliveries)
+        for number in range(3):
+            box.put(number, sound(100_000))
+        assert (await box.get())[0] == 0
+        box.drop()
+        assert deliveries.held == 0
+        reading = asyncio.create_task(box.get())
+        await asyncio.sleep(0)
+        box.put(9, Done())
+        assert (await asyncio.wait_for(reading, 60))[0] == 9
+        assert deliveries.held == 0
+
+    within(test)
+
+
 def test_a_reader_that_gave_up_once_is_woken_again() -> None:
     async def test() -> None:
         box = Mailbox(Deliveries())
