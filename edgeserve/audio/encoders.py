@@ -130,6 +130,8 @@ class EncoderApart(Closing):
                 raise Cancelled("the answer has ended")
             helper.send(self._head, pcm, kind=kind, number=self._number)
             frame = helper.receive()
+            if frame.number != self._number:  # another answer's: no client may hear it
+                raise helper.nonsense()
         if frame.head is not None:
             raise helper.error(frame.head)
         return bytes(frame.body)

@@ -20,7 +20,7 @@ from edgeserve import clients
 from edgeserve.audio import encode
 from edgeserve.audio.apart import SHARED, SoundFilesApart
 from edgeserve.audio.encode import Encoder
-from edgeserve.audio.encoders import Encoders
+from edgeserve.audio.encoders import EncoderApart, Encoders
 from edgeserve.audio.files import SoundFilesHere
 from edgeserve.clients import Client, Groups
 from edgeserve.errors import Busy, Cancelled, EngineFailure
@@ -100,6 +100,18 @@ def test_the_failure_of_one_answer_is_its_own(files: SoundFilesApart) -> None:
         half.add(b"1")  # no sample
     half.close()
     assert decoded(begun + whole.end(), "mp3")[0].any()
+
+
+def test_no_answer_gets_the_sound_of_another(files: SoundFilesApart) -> None:
+    """One was interrupted as it waited for its bytes."""
+    first, second = files.encoder("mp3", 24_000), files.encoder("mp3", 24_000)
+    assert isinstance(first, EncoderApart)
+    first._child.helper.send(first._head, SAMPLES, number=first._number)
+    with pytest.raises(EngineFailure):
+        second.add(SAMPLES)
+    first.close()
+    second.close()
+    files.encoder("mp3", 24_000).end()
 
 
 @pytest.mark.parametrize(("name", "rate"), [("wav", 22_050), ("pcm", 24_000)])
