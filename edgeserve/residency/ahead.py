@@ -64,4 +64,12 @@ class Ahead:
 
 async def loaded(gate: Gate) -> None:
     """Wait until the engine is hot. Raises the error of the load, which others may wait for too."""
-    await asyncio.shield(asyncio.wrap_future(gate.preload_in_turn()))
+    load = asyncio.wrap_future(gate.preload_in_turn())
+    load.add_done_callback(_seen)
+    await asyncio.shield(load)
+
+
+def _seen(load: asyncio.Future[None]) -> None:
+    """Look at the error of a load: asyncio logs one that nobody waits for any more."""
+    if not load.cancelled():
+        load.exception()

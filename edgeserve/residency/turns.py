@@ -153,7 +153,7 @@ class Turns:
         if (found := self._admit(self._queue.take_whole, beside, newcomer)) is not None:
             self._queue.rejoin()
             return found
-        if beside and self._queue.closed(now):
+        if beside and not self._host.stuck and self._queue.closed(now):  # a slow reader keeps nobody from beginning
             return None
         return self._admit(self._queue.take, beside, newcomer)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from support.cases import each
@@ -14,7 +17,7 @@ from support.gates import Clock, CountingGovernor, Held, Mailbox, engine_of, run
 from support.server import lower, serving, small_pool, until
 
 from edgeserve.engine import Rung
-from edgeserve.errors import DoesNotFit
+from edgeserve.errors import Busy, DoesNotFit
 from edgeserve.jobs import Job
 from edgeserve.messages import (
     ChatRequest,
@@ -27,6 +30,7 @@ from edgeserve.messages import (
     TextPart,
     TranscribeRequest,
 )
+from edgeserve.residency.ahead import loaded
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.lease import Lease
 from edgeserve.residency.work import kind_of
@@ -173,3 +177,22 @@ def test_a_file_moves_no_other_model(caplog: pytest.LogCaptureFixture) -> None:
         until(lambda: "does not fit as things stand" in caplog.text and not running.pool.gates["asr"].warming)
         assert running.client.get("/memory/evictions").json() == []
         assert running.pool.gates["llm"].rung is running.pool.gates["tts"].rung is Rung.HOT
+
+
+def test_a_load_that_fails_when_nobody_waits_any_more_is_no_error_of_the_event_loop() -> None:
+    told: list[Mapping[str, Any]] = []
+
+    async def left() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+        load = Future[None]()
+        waiting = asyncio.create_task(loaded(cast(Any, SimpleNamespace(preload_in_turn=[load].pop))))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        load.set_exception(Busy("a request came"))
+        for _ in range(3):  # the loop hears of it
+            await asyncio.sleep(0)
+
+    asyncio.run(left())
+    gc.collect()
+    assert told == []

@@ -27,7 +27,7 @@ class Gate:
 
     def __init__(self) -> None:
         self.clock, self.reduced, self.under_way = Clock(), True, list[Admitted]()
-        self.host = SimpleNamespace(slots=4, submit=self._submit, check_kind=lambda request: None)
+        self.host = SimpleNamespace(slots=4, submit=self._submit, check_kind=lambda request: None, stuck=False)
         self.host.spec, self.host.wake = SimpleNamespace(name="chat"), lambda: None
         self.turns = Turns(cast(Any, self.host), threading.Condition(), self._reserve, lambda: None, self.clock)
 
@@ -120,6 +120,25 @@ def test_others_wait_for_prompts_a_third_of_the_time_at_most() -> None:
         gate.under_way = gate.under_way[:1]
         gate.clock.now += CLOSED_SECONDS
     assert closed == [False, True, False, False, True, False, False, True, False]
+
+
+def test_others_begin_beside_answers_that_wait_for_their_readers_alone() -> None:
+    """A prompt that had waited kept them out for 10 s, while nothing was computed."""
+    gate, box = Gate(), Mailbox()
+    gate.ask(BOB, box)
+    gate.admit()
+    gate.ask(ADA, box, whole=True)
+    gate.admit()
+    gate.clock.now += CLOSED_SECONDS
+    short = gate.ask(BOB, box)
+    gate.host.stuck = True
+    assert gate.admit() is short
+    gate.under_way.pop()
+    later = gate.ask(BOB, box)
+    gate.host.stuck = False
+    assert gate.admit() is None, "the answer goes on, and its end is worth the wait"
+    gate.host.stuck = True
+    assert gate.admit() is later
 
 
 def test_a_prompt_whose_client_left_as_it_began_waits_for_no_whole_context() -> None:
