@@ -28,7 +28,7 @@ class Evictions:
             with gate.host.hold(PATIENCE):  # let go at once: the move below takes it, as every move does
                 pass
         self._governor.step_down(gate, to, "requested")
-        return gate.rung <= to
+        return gate.rung <= to and not gate.host.loading
 
 
 def in_use(gate: Gate) -> Busy:

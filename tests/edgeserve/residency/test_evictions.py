@@ -39,6 +39,21 @@ def test_an_eviction_waits_for_a_move_under_way() -> None:
     with_pool(watched, "asr")
 
 
+def test_an_engine_on_its_way_up_is_not_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer was "evicted", and the engine hot a moment later."""
+    monkeypatch.setattr(evictions, "PATIENCE", 0.01)
+
+    async def test(pool: Pool) -> None:
+        host = pool.gates["asr"].host
+        monkeypatch.setattr(host._ladder, "climbing", True)
+        with host.hold():
+            assert not await pool.evict("asr")
+        monkeypatch.setattr(host._ladder, "climbing", False)
+        assert await pool.evict("asr"), "it is cold"
+
+    with_pool(test, "asr")
+
+
 def test_an_engine_that_stays_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evictions, "PATIENCE", 0.01)
 
