@@ -119,10 +119,7 @@ class LlamaChat(LlamaLadder):
                 raise InvalidRequest("this model takes no images; use a vision model", param="messages")
             template, limit = functools.partial(self._chat_template, model), self._longest_prompt()
             limit = limit if request.context is None else min(limit, request.context)
-
-            def render(asked: ChatRequest) -> str:
-                return self.prompt(model, asked, self._marker)
-
+            render = functools.partial(self.prompt, model, marker=self._marker)
             with self._explain_overflow(limit):
                 return prepare_chat(model, template, request, render, limit)
         finally:
