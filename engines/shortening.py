@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,6 +13,10 @@ from edgeserve.messages import ChatRequest
 ROOM_SHARE = 4
 """A conversation that is shortened leaves this part of the context to the answer, or as much as the answer may take."""
 
+TRIED = 8192
+"""Messages that a search may hand to ``attempt``, each as often as it does. To render so many takes a second, and
+other clients' long conversations wait meanwhile."""
+
 T = TypeVar("T")
 
 
@@ -21,19 +26,26 @@ def shortened(request: ChatRequest, attempt: Callable[[ChatRequest, int], T], li
     System messages stay, and the rest begins with a message of the user: templates want that, and no result loses its
     call. ``attempt`` gets a request and a number of tokens at most, and raises ContextOverflow for a longer one.
     Raises ContextOverflow where even the last turn is too long.
+
+    As many turns stay as fit; fewer where the search ends at ``TRIED``.
     """
     if not request.truncate:
         return attempt(request, limit)
     room = limit - min(limit // ROOM_SHARE, request.max_tokens or limit)
+    with contextlib.suppress(ContextOverflow):
+        return attempt(request, room)  # the whole conversation, which most often fits
     starts = _starts(request)
     found: T | None = None
-    low, high, middle = 0, len(starts), 0  # the first attempt is the whole conversation, which most often fits
-    while low < high:
+    # From the last turn on, twice as many each time: most of a long conversation is never rendered again.
+    fit, over, turns, left = 0, len(starts), 1, TRIED
+    while over - fit > 1 and left > 0:
+        rest = _from(request, starts[-turns])
+        left -= len(rest.messages)
         try:
-            found, high = attempt(_from(request, starts[middle]), room), middle
+            found, fit = attempt(rest, room), turns
         except ContextOverflow:
-            low = middle + 1
-        middle = (low + high) // 2
+            over = turns
+        turns = min(2 * fit, (fit + over) // 2)
     return attempt(_from(request, starts[-1]), limit) if found is None else found
 
 

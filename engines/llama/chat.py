@@ -22,7 +22,6 @@ from edgeserve.engines.llama.options import CONTEXT_STEP, DEFAULT_CONTEXT, conte
 from edgeserve.engines.llama.prepare import Prepared, check_inputs, prepare_chat, prepare_inputs
 from edgeserve.engines.llama.prompt import prompt_text
 from edgeserve.engines.llama.texts import read_text
-from edgeserve.engines.shortening import shortened
 from edgeserve.errors import Busy, ContextOverflow, ContextReduced, EngineFailure, InvalidRequest
 from edgeserve.messages import (
     ChatEvent,
@@ -120,13 +119,9 @@ class LlamaChat(LlamaLadder):
                 raise InvalidRequest("this model takes no images; use a vision model", param="messages")
             template, limit = functools.partial(self._chat_template, model), self._longest_prompt()
             limit = limit if request.context is None else min(limit, request.context)
-
-            def attempt(request: ChatRequest, limit: int) -> Prepared:
-                render = functools.partial(self.prompt, model, request, self._marker)
-                return prepare_chat(model, template, request, render, limit)
-
+            render = functools.partial(self.prompt, model, marker=self._marker)
             with self._explain_overflow(limit):
-                return shortened(request, attempt, limit)
+                return prepare_chat(model, template, request, render, limit)
         finally:
             llama_model.release(model)
 

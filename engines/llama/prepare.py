@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import array
+import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.filling import filling
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.engines.llama.tokenizer import TooLong
+from edgeserve.engines.shortening import shortened
 from edgeserve.engines.thinking import opened_by
 from edgeserve.engines.whole_texts import at_once, long_input, read_inputs
 from edgeserve.errors import ContextOverflow, InvalidRequest
@@ -69,7 +72,7 @@ def prepare_chat(
     model: MappedModel,
     template: Callable[[], ChatTemplate],
     request: ChatRequest,
-    render: Callable[[], str],
+    render: Callable[[ChatRequest], str],
     limit: int,
 ) -> Prepared:
     """Prepare a chat for a context of ``limit`` tokens. A raw prompt needs no template, nor does one
@@ -77,24 +80,30 @@ def prepare_chat(
 
     Raises InvalidRequest, and ContextOverflow for a prompt that leaves no room for an answer, or is too long to count.
     """
+    prepared = shortened(request, functools.partial(_prompt, model, render), limit)
+    # Last, and once: a grammar may take longer than a prompt, and a search for the turns that fit reads many of these.
+    form = template().form if request.suffix is None and request.prompt is None else None
+    return dataclasses.replace(prepared, **_held(model, request, form, thinks=prepared.thinks))
+
+
+def _prompt(model: MappedModel, render: Callable[[ChatRequest], str], request: ChatRequest, limit: int) -> Prepared:
+    """The prompt without a grammar. Raises as ``prepare_chat`` does."""
     if request.suffix is not None:
-        return Prepared(filling(model, request, limit), **_held(model, request))
+        return Prepared(filling(model, request, limit))
     most = _longest_counted(request, limit)
     with _fitting(limit):
         if request.prompt is not None:
-            tokens = model.read(request.prompt, param="prompt", most=most)
-            prepared = Prepared(tokens, **_held(model, request))
+            prepared = Prepared(model.read(request.prompt, param="prompt", most=most))
         else:
             model.tokenizer.check_size(_length(request), most, times=EARLY_FACTOR)
-            text = render()
+            text = render(request)
             thinks = opened_by(text)
-            held = _held(model, request, template().form, thinks=thinks)
             if request.images:
                 model.tokenizer.check_size(len(text), limit - 1)
                 model.tokenizer.check_pieces(text, limit - 1 + MARKER_TOKENS * len(request.images))
                 model.tokenizer.check_runs(text)
-                return Prepared(text=text, images=request.images, thinks=thinks, **held)
-            prepared = Prepared(model.tokenize(text, add_special=False, most=most), thinks=thinks, **held)
+                return Prepared(text=text, images=request.images, thinks=thinks)
+            prepared = Prepared(model.tokenize(text, add_special=False, most=most), thinks=thinks)
         if request.count != "only" and len(prepared.tokens) >= limit:
             raise TooLong(len(prepared.tokens), exact=True)
     if not prepared.tokens:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from support.examples import examples
 
+from edgeserve.engines import shortening
 from edgeserve.engines.shortening import shortened
 from edgeserve.errors import ContextOverflow
 from edgeserve.messages import ChatRequest, Message, Role, TextPart, ToolCall
@@ -19,10 +24,11 @@ def talk(*turns: tuple[Role, int], truncate: bool = True, max_tokens: int | None
 
 class Attempts:
     def __init__(self) -> None:
-        self.count = 0
+        self.count = self.messages = 0
 
     def __call__(self, request: ChatRequest, limit: int) -> list[int]:
         self.count += 1
+        self.messages += len(request.messages)
         words = [int(word) for one in request.messages for word in one.text.split()]
         if len(words) > limit:
             raise ContextOverflow(f"{len(words)} words; {limit} fit")
@@ -46,7 +52,30 @@ def test_the_oldest_turns_go_and_as_many_stay_as_fit(limit: int) -> None:
     assert kept == [0, *range(kept[1], len(LONG))]
     assert LONG[kept[1]][0] == "user"
     assert room - 8 < 2 + 4 * (len(kept) - 1) <= room
-    assert attempts.count < 9
+    assert attempts.count < 12
+    assert attempts.messages < 8 * len(LONG)
+
+
+@examples(60)
+@given(some.integers(0, 300), some.integers(1, 300), some.integers(4, 900))
+def test_a_search_reads_no_more_messages_than_it_may(system: int, turns: int, limit: int) -> None:
+    """System messages are a part of every attempt, and a thousand turns of a word may fit."""
+    attempts, kept, whole = Attempts(), 0, system + turns
+    request = talk(*[("system", 1)] * system, *[("user", 1)] * turns, max_tokens=1)
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(ContextOverflow):
+        patch.setattr(shortening, "TRIED", 30)
+        kept = len(shortened(request, attempts, limit))
+    assert (
+        attempts.messages <= whole + (30 + whole) + whole
+    )  # the whole, the search with its last attempt, the last turn
+    assert bool(kept) is (system + 1 <= limit)
+
+
+@examples(60)
+@given(some.integers(1, 300), some.integers(3, 400))
+def test_as_many_turns_stay_as_fit(turns: int, limit: int) -> None:
+    kept = shortened(talk(*[("user", 1)] * turns, max_tokens=1), Attempts(), limit + 1)
+    assert len(kept) == min(turns, limit)
 
 
 def test_a_short_answer_needs_less_room() -> None:

@@ -378,7 +378,7 @@ def test_a_call_that_llama_cpp_would_abort_on_is_refused_before(make: MAKE) -> N
 def prepared_by(engine: LlamaChat, request: ChatRequest, render: Callable[[], str], limit: int) -> Prepared:
     """The request made ready for a context of ``limit`` tokens, its template rendered by ``render``."""
     mapped = batch_of(engine).context.model
-    return prepare_chat(mapped, lambda: ChatTemplate(None, "", ""), request, render, limit)
+    return prepare_chat(mapped, lambda: ChatTemplate(None, "", ""), request, lambda _: render(), limit)
 
 
 def never() -> str:

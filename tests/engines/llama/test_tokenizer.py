@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from support.examples import examples
 
+from edgeserve.engines.llama import grammar
 from edgeserve.engines.llama.prepare import Prepared, prepare_chat
 from edgeserve.engines.llama.template import ChatTemplate
 from edgeserve.engines.llama.tokenizer import LEAST_LONGEST, LONGEST_RUN, PIECE, SLACK, Tokenizer, TooLong, pieces
@@ -170,12 +171,39 @@ def test_a_text_beside_a_picture_is_counted_before_the_library_reads_all_of_it()
     request = ChatRequest((Message("user", (TextPart("what?"), ImagePart(b""))),))
 
     def prepared(text: str) -> Prepared:
-        return prepare_chat(model, lambda: ChatTemplate(None, "", ""), request, lambda: text, limit)
+        return prepare_chat(model, lambda: ChatTemplate(None, "", ""), request, lambda _: text, limit)
 
     with pytest.raises(ContextOverflow):
         prepared("a word " * 10_000)
     assert words.seen <= 2 * PIECE
     assert prepared("a word " * (limit // 3)).text
+
+
+def test_a_grammar_is_made_once_however_many_turns_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schema may take half a second, and the chats of all others wait for the thread that prepares."""
+    made: list[ChatRequest] = []
+    make = grammar.grammar
+
+    def counted(request: ChatRequest, *given: Any, **named: Any) -> grammar.Grammar | None:
+        made.append(request)
+        return make(request, *given, **named)
+
+    monkeypatch.setattr(grammar, "grammar", counted)
+    tokenizer = Tokenizer(Words())
+    model: Any = SimpleNamespace(tokenizer=tokenizer, tokenize=tokenizer.tokenize)
+    turns = tuple(Message("user", (TextPart("a word or two"),)) for _ in range(200))
+    request = ChatRequest(turns, json_schema='{"type": "integer"}', truncate=True, max_tokens=1)
+    tried: list[int] = []
+
+    def render(asked: ChatRequest) -> str:
+        tried.append(len(asked.messages))
+        return " ".join(one.text for one in asked.messages)
+
+    ready = prepare_chat(model, lambda: ChatTemplate(None, "", ""), request, render, 100)
+    assert ready.rules
+    assert 0 < len(ready.tokens) < 100
+    assert len(tried) > 3
+    assert len(made) == 1
 
 
 @examples(40)
