@@ -250,13 +250,14 @@ class Entry:
         self, busy: bool, spent: Set[tuple[str, str]], waits: bool = False, workers: Mapping[int, int] = NO_WORKERS
     ) -> Occupancy:
         """``workers``: bytes of each worker by its pid, all of which end with the engine."""
-        one = self.resident
+        one, held = self.resident, self.held + Amount(private=self.beyond(workers))
         return Occupancy(
             id=one.id,
             name=one.spec.name,
             rung=Rung.HOT if self.climbing else one.rung,
-            held=self.held + Amount(private=self.beyond(workers)),
+            held=held,
             warm=self.warm + self.cached,
+            requests=held - (self.cached + self._settled) if self.active else NOTHING,
             leases=one.leases,
             last_used=one.last_used,
             pinned=one.pinned,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -36,6 +37,7 @@ class Occupancy:
     """Memory that one engine occupies, and the facts that decide whether it may step down.
 
     - ``held``: memory now. ``warm``: memory that would be left on warm.
+    - ``requests``: bytes of ``held`` that come free when the requests under way end.
     - ``last_used``: on the accounts' clock.
     - ``busy``: the engine has an open reservation, or could not be moved a moment ago.
     - ``hot_until``: end of the time for which the engine stays hot while it has work, on the accounts' clock.
@@ -50,6 +52,7 @@ class Occupancy:
     rung: Rung
     held: Amount
     warm: Amount = NOTHING
+    requests: Amount = NOTHING
     leases: int = 0
     last_used: float = 0.0
     pinned: bool = False
@@ -64,6 +67,10 @@ class Occupancy:
     def at(self, rung: Rung) -> Amount:
         """Memory on ``rung``, which is not above the engine's own."""
         return self.held if rung >= self.rung else self.warm if rung is Rung.WARM else NOTHING
+
+    def at_rest(self) -> Occupancy:
+        """The engine on its rung once the requests under way have ended."""
+        return dataclasses.replace(self, held=self.held - self.requests, requests=NOTHING)
 
     @property
     def used(self) -> bool:

@@ -195,7 +195,10 @@ class Case:
         return None
 
     def wait_or_refuse(self) -> Decision:
-        """Rules 5 and 6."""
+        """Rules 5 and 6. Requests under way in pinned engines end, too."""
+        if any(one.requests.total for one in self.residents):
+            rested = dataclasses.replace(self, residents=[one.at_rest() for one in self.residents])
+            return dataclasses.replace(rested.wait_or_refuse(), free=self.free, evictable=self.evictable)
         saved = sum(one.private for one in self.savings() if one.id == self.need.id)
         movable = [one for one in self.residents if one.id != self.need.id and not one.pinned]
         all_cold = {one.id: Rung.COLD for one in movable}

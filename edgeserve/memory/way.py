@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from edgeserve.dataclass import dataclass
 from edgeserve.engine import Rung
-from edgeserve.memory.amount import Amount
+from edgeserve.memory.amount import NOTHING, Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.occupancy import Need, Occupancy
 from edgeserve.memory.plan import Case, Decision, Step, Verdict
@@ -172,12 +172,19 @@ def _all_down(claim: Claim, residents: Sequence[Occupancy]) -> tuple[Step, ...]:
 
 
 def _way(claim: Claim, residents: Sequence[Occupancy], rules: Rules) -> Decision | None:
-    """The decision with the fewest engines in the way, idle ones first. None when it does not fit beside the others."""
+    """The decision with the fewest engines in the way, idle ones first. None when it does not fit beside the others.
+
+    Last it waits for requests of pinned engines, too: these stay hot, and admit nothing new.
+    """
     for order in _orders(claim, residents, rules):
         found = Case(claim.need, residents, rules.budget, rules.policy, rules.unbooked, order).decide()
         if found.verdict in (Verdict.ADMIT, Verdict.STEP):
             return found
-    return None
+    ends = [one.id for one in residents if one.pinned and one.requests.total and one.id != claim.need.id]
+    rested = [one.at_rest() if one.id in ends else one for one in residents]
+    if not ends or (last := _way(claim, rested, rules)) is None:
+        return None
+    return dataclasses.replace(last, verdict=Verdict.STEP, steps=(*last.steps, *(Step(one, Rung.HOT) for one in ends)))
 
 
 def _orders(claim: Claim, residents: Sequence[Occupancy], rules: Rules) -> Iterator[tuple[str, ...]]:
@@ -219,7 +226,7 @@ def _stepping(found: Decision, residents: Sequence[Occupancy], rules: Rules) -> 
     Engines whose answers rest stay while another engine holds the request up.
     """
     ways = {step.id: step for step in found.steps}
-    there = [one for one in residents if one.id in ways and one.rung > ways[one.id].to]
+    there = [one for one in residents if one.id in ways and (one.rung > ways[one.id].to or one.pinned)]
     free = [ways[one.id] for one in there if one.may_leave(rules.now)]
     until = min((one.hot_until for one in there if one.kept(rules.now)), default=None)
     if len(free) == len(there):
@@ -244,7 +251,10 @@ def _served(one: Occupancy, need: Need, found: Decision) -> Occupancy:
     saved = Amount(private=sum(saving.private for saving in found.savings if saving.id == one.id))
     if one.id == need.id:
         # Who is served stays: later requests wait for its end.
-        return dataclasses.replace(one, rung=Rung.HOT, held=one.held + need.amount - saved, pinned=True, savings=())
+        held = one.held + need.amount - saved
+        return dataclasses.replace(one, rung=Rung.HOT, held=held, requests=NOTHING, pinned=True, savings=())
+    if Step(one.id, Rung.HOT) in found.steps:
+        one = one.at_rest()
     to = next((step.to for step in found.steps if step.id == one.id), one.rung)
     held = one.at(to) if to is not one.rung else one.held
     if to is one.rung:

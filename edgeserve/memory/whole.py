@@ -7,11 +7,12 @@ import dataclasses
 from edgeserve.engine import Rung
 from edgeserve.jobs import INFO
 from edgeserve.memory.accounts import Accounts
-from edgeserve.memory.amount import Amount
+from edgeserve.memory.amount import NOTHING, Amount
 from edgeserve.memory.budget import budget
 from edgeserve.memory.doubts import Doubts
 from edgeserve.memory.entry import Entry, need_of
 from edgeserve.memory.mover import Mover
+from edgeserve.memory.occupancy import Occupancy
 from edgeserve.memory.plan import Case, Decision, Verdict
 from edgeserve.memory.terms import Terms
 from edgeserve.system.probe import Probe
@@ -56,5 +57,10 @@ class WholeContext:
             unbooked, passing = accounts.beside(readings, limit)
             residents = accounts.occupancies(readings)
             if not waits:  # nothing of others may hold it: the engine is down meanwhile, and answers nobody
-                passing, residents = 0, [dataclasses.replace(one, pinned=one.pinned or one.used) for one in residents]
+                passing, residents = 0, [_staying(one) if one.used else one for one in residents]
             return Case(need, residents, limit, accounts.policy, unbooked, passing=passing).wait_or_refuse()
+
+
+def _staying(one: Occupancy) -> Occupancy:
+    """The engine as if it could not make way, nor its requests end."""
+    return dataclasses.replace(one, pinned=True, requests=NOTHING)

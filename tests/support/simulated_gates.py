@@ -51,12 +51,23 @@ class Span:
 
 
 class SimulatedGate(FakeResident):
-    """An engine of ``size`` MB whose steps take ``up`` and ``down`` seconds, with ``slots`` answers at a time."""
+    """An engine of ``size`` MB whose steps take ``up`` and ``down`` seconds, with ``slots`` answers at a time.
+
+    Each answer takes ``request`` MB more."""
 
     def __init__(
-        self, name: str, size: int, *, up: float, down: float, slots: int, pinned: bool = False, rests: bool = False
+        self,
+        name: str,
+        size: int,
+        *,
+        up: float,
+        down: float,
+        slots: int,
+        request: int = 1,
+        pinned: bool = False,
+        rests: bool = False,
     ) -> None:
-        super().__init__("llm", 0, size, 1, pinned=pinned)
+        super().__init__("llm", 0, size, request, pinned=pinned)
         self.spec = ModelSpec("tts" if rests else "llm", f"fake-{name}", "e:E", id=name)
         self.up, self.down, self.slots, self.rests = up, down, slots, rests
         self.queue: deque[Asked] = deque()

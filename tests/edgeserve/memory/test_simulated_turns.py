@@ -276,3 +276,19 @@ def test_a_request_that_never_fits_moves_nobody_beside_answers() -> None:
     world.play()
     assert all(isinstance(one.error, DoesNotFit) for one in hopeless)
     assert [one.model for one in world.spans if one.kind == "up"] == ["chat"]
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_answers_without_a_gap_in_a_pinned_engine_have_no_request_refused_that_fits_between_them(slots: int) -> None:
+    """A speech beside a pinned model that transcribes was refused with 507, though it fits beside the idle model."""
+    pinned = SimulatedGate("pinned", 150, up=0.6, down=0.1, slots=slots, request=40, pinned=True)
+    voice = SimulatedGate("voice", 740, up=0.3, down=0.1, slots=1)
+    speeches = [Asked("voice", 1004.0, 0.1), Asked("voice", 1012.3, 0.1)]
+    answers = flood("pinned", 0.5, 0.9)
+    world = SimulatedWorld(TOTAL, [pinned, voice], [*speeches, *answers], random.Random(1))
+    world.play()
+    for one in world.requests:
+        assert one.error is None
+        assert one.began is not None
+    for one in speeches:
+        assert (one.began or 0) - one.arrived <= turn_of(pinned) - LONGEST + 2 * 0.9

@@ -147,6 +147,25 @@ def test_pinned_engines_never_make_way() -> None:
     assert found.way == (Step("b", Rung.WARM),)
 
 
+def test_requests_of_a_pinned_engine_are_waited_for() -> None:
+    """It stays, admits nothing new meanwhile, and what it holds without them counts as before."""
+    pinned, cold_one = busy("a", 600, pinned=True, requests=Amount(mapped=200)), cold("b", waits=True)
+    found = ask(claim("b", 500), pinned, cold_one)
+    assert (found.decision.verdict, found.way) == (Verdict.WAIT, (Step("a", Rung.HOT),))
+    assert found.decision.steps == ()
+    beside = ask(claim("a", 10), pinned, cold_one, ahead=(claim("b", 500, "a"),))
+    assert beside.decision.verdict is Verdict.WAIT
+    assert ask(claim("b", 650), pinned, cold_one).decision.verdict is Verdict.REFUSE
+
+
+def test_engines_that_may_leave_do_so_before_requests_of_a_pinned_one_have_ended() -> None:
+    pinned = busy("a", 400, pinned=True, requests=Amount(mapped=200))
+    found = ask(claim("c", 700), pinned, hot("b", 300), cold("c"))
+    assert (found.decision.verdict, found.decision.steps) == (Verdict.STEP, (Step("b", Rung.WARM),))
+    assert found.way == (Step("b", Rung.WARM), Step("a", Rung.HOT))
+    assert ask(claim("c", 400), pinned, hot("b", 300), cold("c")).way == (Step("b", Rung.WARM),)
+
+
 def test_a_request_that_never_fits_is_refused_whoever_waits() -> None:
     found = ask(claim("c", 1100), busy("a", 600), cold("b", waits=True), cold("c"), ahead=(claim("b", 500),))
     assert found.decision.verdict is Verdict.REFUSE
