@@ -74,17 +74,22 @@ class Mover:
         self._accounts.figures.moved(one.spec, verified)
         return record
 
-    def shed(self, saving: Saving) -> None:
-        """Let an engine do with less. An engine at work stays as it is; the plan then continues without the saving."""
+    def shed(self, saving: Saving) -> bool:
+        """Let an engine do with less. False when it offers as much as before: the plan continues without the saving.
+
+        An engine at work stays as it is. What is saved may not be enough: others take memory meanwhile.
+        """
         entry = self._accounts.find(saving.id)
+        offered = entry.resident.savings().get(saving.kind, 0) if entry else 0
         if entry is None or not entry.resident.shed(saving.kind, saving.private):
-            return
+            return False
         name, kind = entry.resident.spec.name, saving.kind.replace("_", " ")
         log.info("%s saves %.1f MB: %s", name, saving.private / MB, kind)
         self._accounts.timeline.note("saving", saving.id, what=saving.kind, saved_mb=in_mb(saving.private))
         if saving.kind != "prefix_cache":
             entry.reduce()
             entry.shrunk += saving.private if saving.kind == "context" else 0
+        return entry.resident.savings().get(saving.kind, 0) < offered
 
     def _own(self, entry: Entry, amount: Amount) -> Amount:
         """The amount without mapped weights that another hot engine still uses: their pages stay resident."""

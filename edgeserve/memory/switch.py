@@ -34,7 +34,7 @@ class Attempt:
         arrived   when it came, on the accounts' clock
         ticket    its place among those that wait, once it waits
         busy      engines that could not be moved a moment ago
-        spent     savings that are used up
+        spent     savings that gave nothing
         settled   False once returned memory did not show up in time
         seen      ``Accounts.stirred`` at the latest look
         trims     returns of free pages before this one, once it wants one
@@ -78,8 +78,8 @@ class Switch:
     def make_room(self, attempt: Attempt, decision: Decision) -> None:
         """Carry out the savings of a decision, or its steps down. Raises Cancelled and ShuttingDown."""
         for saving in decision.savings:
-            attempt.spent.add((saving.id, saving.kind))
-            self._mover.shed(saving)
+            if not self._mover.shed(saving):
+                attempt.spent.add((saving.id, saving.kind))
         if decision.savings:
             return
         moved = False

@@ -37,6 +37,24 @@ def test_the_context_shrinks_before_any_engine_is_evicted() -> None:
     assert llm.takes.private == pytest.approx(500 * MB, rel=0.01), "no smaller than it must be"
 
 
+def test_a_context_that_was_cut_to_the_last_byte_is_cut_further_where_the_server_takes_more_meanwhile() -> None:
+    """The first cut used the saving up for this request alone. It waited for the busy engine, which saw no reason to go."""
+    llm = ThriftyResident("llm", 0, 700, context=300)
+    world = World(1000, llm, FakeResident("asr", 400, 100))
+    shed = llm.shed
+
+    def grow(kind: str, amount: int) -> bool:
+        world.probe.base = 5 * MB
+        return shed(kind, amount)
+
+    llm.shed = grow  # type: ignore[method-assign]
+    answer = world.begin("asr")
+    world.heat("llm")
+    world.end(answer)
+    assert llm.shed_kinds == ["context", "context"]
+    assert not world.waits
+
+
 def test_a_shrunk_context_is_restored_on_the_next_way_up_and_not_learned() -> None:
     llm = ThriftyResident("llm", 0, 700, context=300)
     world = World(1000, llm, FakeResident("asr", 400, 100))
