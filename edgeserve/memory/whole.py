@@ -36,6 +36,7 @@ class WholeContext:
         """Have the engine come up with its whole context, where that fits.
 
         For a prompt it moves idle engines alone. For texts that are read at once, it waits for engines at work, too.
+        Raises ShuttingDown.
         """
         if entry.hot is None:
             return
@@ -48,6 +49,15 @@ class WholeContext:
             self._mover.step_down(entry, Rung.WARM, "memory_needed", leased=True)
 
     def _decide(self, entry: Entry, waits: bool) -> Decision:
+        """As ``_look``. What seems never to fit may be the memory of an engine that moves: then look again."""
+        while True:
+            changes = self._accounts.changes
+            decision = self._look(entry, waits)
+            if decision.verdict is Verdict.WAIT or self._accounts.steady_since(changes):
+                return decision
+            self._accounts.pause(self._accounts.policy.switch_interval)
+
+    def _look(self, entry: Entry, waits: bool) -> Decision:
         readings = self._probe.read_quick()
         optional = 0 if entry.resident.rung is Rung.HOT else sum(one.private for one in entry.optional())
         limit, accounts = budget(readings, self._accounts.policy), self._accounts

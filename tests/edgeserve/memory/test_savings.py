@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from support.cases import each
 from support.memory import FakeResident, ThriftyResident, World
@@ -239,6 +241,22 @@ def test_a_model_that_reads_whole_texts_takes_no_smaller_context_for_what_others
 
     def leave() -> None:
         traffic.came = world.probe.base = 0
+
+    world.on_wait = leave
+    assert world.heat("rerank").takes.private == 700 * MB
+    assert world.waits
+
+
+def test_a_model_that_reads_whole_texts_takes_no_smaller_context_for_an_engine_that_moves() -> None:
+    """Its memory seemed to be the server's own."""
+    world, ends = ranking(), contextlib.ExitStack()
+    world.governor.accounts.note_overhead(world.probe.read())
+    ends.enter_context(world.governor.accounts.moving())
+    world.probe.base = 500 * MB
+
+    def leave() -> None:
+        world.probe.base = 0
+        ends.close()
 
     world.on_wait = leave
     assert world.heat("rerank").takes.private == 700 * MB
