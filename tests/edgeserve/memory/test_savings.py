@@ -40,7 +40,7 @@ def test_the_context_shrinks_before_any_engine_is_evicted() -> None:
 
 
 def test_a_context_that_was_cut_to_the_last_byte_is_cut_further_where_the_server_takes_more_meanwhile() -> None:
-    """The first cut used the saving up for this request alone. It waited for the busy engine, which saw no reason to go."""
+    """The first cut used the saving up, for this request alone. The busy engine in its way saw no reason to go."""
     llm = ThriftyResident("llm", 0, 700, context=300)
     world = World(1000, llm, FakeResident("asr", 400, 100))
     shed = llm.shed
