@@ -31,6 +31,9 @@ template may leave out some of a shorter one."""
 COUNTED = 1 << 18
 """Tokens of a prompt at most that a client may have counted, about a second of work."""
 
+COUNTED_TEXT = 1 << 20
+"""Characters of such a prompt, about as many. A longer one is counted as far as the context holds it."""
+
 MARKER_TOKENS = 64
 """Tokens of a picture's marker at most. They do not count: the picture takes its place."""
 
@@ -90,7 +93,7 @@ def _prompt(model: MappedModel, render: Callable[[ChatRequest], str], request: C
     """The prompt without a grammar. Raises as ``prepare_chat`` does."""
     if request.suffix is not None:
         return Prepared(filling(model, request, limit))
-    most = _longest_counted(request, limit)
+    most = _longest_counted(request, limit, _length(request))
     with _fitting(limit):
         if request.prompt is not None:
             prepared = Prepared(model.read(request.prompt, param="prompt", most=most))
@@ -103,6 +106,7 @@ def _prompt(model: MappedModel, render: Callable[[ChatRequest], str], request: C
                 model.tokenizer.check_pieces(text, limit - 1 + MARKER_TOKENS * len(request.images))
                 model.tokenizer.check_runs(text)
                 return Prepared(text=text, images=request.images, thinks=thinks)
+            most = min(most, _longest_counted(request, limit, len(text)))
             prepared = Prepared(model.tokenize(text, add_special=False, most=most), thinks=thinks)
         if request.count != "only" and len(prepared.tokens) >= limit:
             raise TooLong(len(prepared.tokens), exact=True)
@@ -169,14 +173,16 @@ def overflow(size: TooLong, limit: int) -> ContextOverflow:
     )
 
 
-def _longest_counted(request: ChatRequest, limit: int) -> int:
+def _longest_counted(request: ChatRequest, limit: int, characters: int) -> int:
     """Tokens up to which a prompt is tokenised: beyond the context for a client that wants their number."""
-    if not request.count:
+    if not request.count or characters > COUNTED_TEXT:
         return limit - 1
     return max(COUNTED, limit) if request.count == "only" else EARLY_FACTOR * limit
 
 
 def _length(request: ChatRequest) -> int:
-    """Characters of a conversation and its tools."""
+    """Characters of a raw prompt, or of a conversation and its tools."""
+    if request.prompt is not None:
+        return len(request.prompt) if isinstance(request.prompt, str) else 0
     said = sum(len(one.text) + sum(len(call.arguments) for call in one.tool_calls) for one in request.messages)
     return said + sum(len(tool.description) + len(tool.parameters) for tool in request.tools)
