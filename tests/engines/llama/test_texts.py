@@ -81,6 +81,6 @@ def test_a_text_of_few_tokens_and_many_characters_is_refused(engine: LlamaChat, 
     """White space has 64 characters a token: 16 MB of it kept a thread busy for half a minute."""
     text = " " * (texts.MOST_TEXT + 1)
     chat = ChatRequest((Message("user", (TextPart(text),)),)) if talk else None
-    with pytest.raises(TooLarge, match="has 2,097.* characters; the limit is 2,097,152 at a time: send it in") as caught:
+    with pytest.raises(TooLarge, match="characters; the limit is 2,097,152 at a time") as caught:
         read(engine, TextRequest(text=None if talk else text, chat=chat))
     assert caught.value.param == ("messages" if talk else "text")
