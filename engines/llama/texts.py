@@ -18,8 +18,8 @@ MOST_TEXT = 1 << 21
 def read_text(model: MappedModel, request: TextRequest, render: Callable[[], str], context: int) -> TextEvent:
     """The answer to a request. Any thread that holds the model. ``render``: the prompt of the conversation.
 
-    Raises InvalidRequest for an unknown token, half a character, and a template that refuses the conversation; and
-    TooLarge for more than MOST tokens, or MOST_TEXT characters.
+    Raises InvalidRequest for an unknown token, half a character, and a template that refuses the conversation.
+    Raises TooLarge for more than MOST tokens, or MOST_TEXT characters.
     """
     if request.chat is not None:
         return _told(model, render(), request, context)
