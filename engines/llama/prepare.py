@@ -34,6 +34,9 @@ COUNTED = 1 << 18
 COUNTED_TEXT = 1 << 20
 """Characters of such a prompt, about as many. A longer one is counted as far as the context holds it."""
 
+MOST_TEXT = 1 << 21
+"""Characters of all inputs of an embedding, two seconds of work at most. White space has 64 of them a token."""
+
 MARKER_TOKENS = 64
 """Tokens of a picture's marker at most. They do not count: the picture takes its place."""
 
@@ -131,17 +134,24 @@ def _held(
 def prepare_inputs(model: MappedModel, request: EmbedRequest, limit: int) -> Prepared:
     """Tokens of all inputs, at most ``limit`` each: a longer one is cut, or raises ContextOverflow.
 
-    Raises InvalidRequest for an empty one.
+    Raises InvalidRequest for an empty one, and for more than MOST_TEXT characters of all that were read.
     """
+    left = MOST_TEXT
 
     def read(number: int) -> Sequence[int]:
+        nonlocal left
         one = request.inputs[number]
         try:
-            tokens = model.read(one, param="input", most=limit)
+            tokens: Sequence[int] = model.read(one, param="input", most=limit)
+            left -= len(one)
         except TooLong as error:
-            if request.cut:
-                return array.array("i", model.tokenizer.cut(one, limit) if isinstance(one, str) else one[:limit])
-            raise long_input(number, str(error), limit) from None
+            if not request.cut:
+                raise long_input(number, str(error), limit) from None
+            tokens = model.tokenizer.cut(one, limit) if isinstance(one, str) else one[:limit]
+            left -= sum(len(model.piece(token, special=True)) for token in tokens)
+        if left < 0:
+            text = f"the first {number + 1} inputs have more than {MOST_TEXT:,} characters: send fewer"
+            raise InvalidRequest(text, param="input")
         return array.array("i", tokens)  # 4 bytes each: there may be 2,048 inputs
 
     return Prepared(inputs=at_once(read_inputs(request.inputs, read)))
