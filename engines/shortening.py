@@ -17,6 +17,10 @@ TRIED = 8192
 """Messages that a search may hand to ``attempt``, each as often as it does. To render so many takes a second, and
 other clients' long conversations wait meanwhile."""
 
+TRIED_TEXT = 48
+"""Characters that a search may hand to ``attempt``, for each token of the context. A text has some 5 characters a
+token, and a search makes some ten attempts; white space has 64, and took minutes."""
+
 T = TypeVar("T")
 
 
@@ -27,7 +31,7 @@ def shortened(request: ChatRequest, attempt: Callable[[ChatRequest, int], T], li
     call. ``attempt`` gets a request and a number of tokens at most, and raises ContextOverflow for a longer one.
     Raises ContextOverflow where even the last turn is too long.
 
-    As many turns stay as fit; fewer where the search ends at ``TRIED``.
+    As many turns stay as fit; fewer where the search ends at ``TRIED`` or ``TRIED_TEXT``.
     """
     if not request.truncate:
         return attempt(request, limit)
@@ -37,10 +41,10 @@ def shortened(request: ChatRequest, attempt: Callable[[ChatRequest, int], T], li
     starts = _starts(request)
     found: T | None = None
     # From the last turn on, twice as many each time: most of a long conversation is never rendered again.
-    fit, over, turns, left = 0, len(starts), 1, TRIED
-    while over - fit > 1 and left > 0:
+    fit, over, turns, left, text = 0, len(starts), 1, TRIED, TRIED_TEXT * limit
+    while over - fit > 1 and left > 0 and text > 0:
         rest = _from(request, starts[-turns])
-        left -= len(rest.messages)
+        left, text = left - len(rest.messages), text - sum(len(one.text) for one in rest.messages)
         try:
             found, fit = attempt(rest, room), turns
         except ContextOverflow:

@@ -22,6 +22,9 @@ METHODS |= {messages.SlotRequest: "manage_slot", messages.TextRequest: "read_tex
 
 LONG_MESSAGES = 256
 """Messages whose prompt a chat template renders in some 10 ms."""
+LONG_TALK = 1 << 16
+"""Characters of a conversation that a model reads in some 100 ms. Longer ones are prepared beside all others: the
+context bounds their tokens, and white space has 64 characters a token."""
 NO_REQUEST: Request = messages.TextRequest()
 """Stands for the request of work that has ended."""
 
@@ -32,10 +35,7 @@ def kind_of(request: Request) -> str:
 
 
 def takes_long(request: Request) -> bool:
-    """Whether a request takes so long to prepare that it would delay others: 10 ms and more.
-
-    The texts of a chat do not count: the context bounds them.
-    """
+    """Whether a request takes so long to prepare that it would delay others: 10 ms, or 100 ms of a chat."""
     match request:
         case messages.EmbedRequest():
             return sum(map(len, request.inputs)) > messages.LONG_CHARS
@@ -43,7 +43,19 @@ def takes_long(request: Request) -> bool:
             return sum(map(len, request.documents)) > messages.LONG_CHARS
         case messages.TextRequest():
             return request.is_long or (request.chat is not None and takes_long(request.chat))
-    return isinstance(request, ChatRequest) and len(request.messages) > LONG_MESSAGES
+        case ChatRequest():
+            return len(request.messages) > LONG_MESSAGES or _size(request) > LONG_TALK
+    return False
+
+
+def _size(chat: ChatRequest) -> int:
+    """Characters of a conversation, and of a raw prompt."""
+    said = sum(len(one.text) + len(one.reasoning) + sum(map(_call_size, one.tool_calls)) for one in chat.messages)
+    return said + len(chat.prompt or "")
+
+
+def _call_size(call: messages.ToolCall) -> int:
+    return len(call.arguments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,12 @@ template may leave out some of a shorter one."""
 COUNTED = 1 << 18
 """Tokens of a prompt at most that a client may have counted, about a second of work."""
 
+COUNTED_TEXT = 1 << 20
+"""Characters of such a prompt, about as many. A longer one is counted as far as the context holds it."""
+
+MOST_TEXT = 1 << 21
+"""Characters of all inputs of an embedding, two seconds of work at most. White space has 64 of them a token."""
+
 MARKER_TOKENS = 64
 """Tokens of a picture's marker at most. They do not count: the picture takes its place."""
 
@@ -90,7 +96,7 @@ def _prompt(model: MappedModel, render: Callable[[ChatRequest], str], request: C
     """The prompt without a grammar. Raises as ``prepare_chat`` does."""
     if request.suffix is not None:
         return Prepared(filling(model, request, limit))
-    most = _longest_counted(request, limit)
+    most = _longest_counted(request, limit, _length(request))
     with _fitting(limit):
         if request.prompt is not None:
             prepared = Prepared(model.read(request.prompt, param="prompt", most=most))
@@ -103,6 +109,7 @@ def _prompt(model: MappedModel, render: Callable[[ChatRequest], str], request: C
                 model.tokenizer.check_pieces(text, limit - 1 + MARKER_TOKENS * len(request.images))
                 model.tokenizer.check_runs(text)
                 return Prepared(text=text, images=request.images, thinks=thinks)
+            most = min(most, _longest_counted(request, limit, len(text)))
             prepared = Prepared(model.tokenize(text, add_special=False, most=most), thinks=thinks)
         if request.count != "only" and len(prepared.tokens) >= limit:
             raise TooLong(len(prepared.tokens), exact=True)
@@ -127,17 +134,24 @@ def _held(
 def prepare_inputs(model: MappedModel, request: EmbedRequest, limit: int) -> Prepared:
     """Tokens of all inputs, at most ``limit`` each: a longer one is cut, or raises ContextOverflow.
 
-    Raises InvalidRequest for an empty one.
+    Raises InvalidRequest for an empty one, and for more than MOST_TEXT characters of all that were read.
     """
+    left = MOST_TEXT
 
     def read(number: int) -> Sequence[int]:
+        nonlocal left
         one = request.inputs[number]
         try:
-            tokens = model.read(one, param="input", most=limit)
+            tokens: Sequence[int] = model.read(one, param="input", most=limit)
+            left -= len(one)
         except TooLong as error:
-            if request.cut:
-                return array.array("i", model.tokenizer.cut(one, limit) if isinstance(one, str) else one[:limit])
-            raise long_input(number, str(error), limit) from None
+            if not request.cut:
+                raise long_input(number, str(error), limit) from None
+            tokens = model.tokenizer.cut(one, limit) if isinstance(one, str) else one[:limit]
+            left -= sum(len(model.piece(token, special=True)) for token in tokens)
+        if left < 0:
+            text = f"the first {number + 1} inputs have more than {MOST_TEXT:,} characters: send fewer"
+            raise InvalidRequest(text, param="input")
         return array.array("i", tokens)  # 4 bytes each: there may be 2,048 inputs
 
     return Prepared(inputs=at_once(read_inputs(request.inputs, read)))
@@ -169,14 +183,16 @@ def overflow(size: TooLong, limit: int) -> ContextOverflow:
     )
 
 
-def _longest_counted(request: ChatRequest, limit: int) -> int:
+def _longest_counted(request: ChatRequest, limit: int, characters: int) -> int:
     """Tokens up to which a prompt is tokenised: beyond the context for a client that wants their number."""
-    if not request.count:
+    if not request.count or characters > COUNTED_TEXT:
         return limit - 1
     return max(COUNTED, limit) if request.count == "only" else EARLY_FACTOR * limit
 
 
 def _length(request: ChatRequest) -> int:
-    """Characters of a conversation and its tools."""
+    """Characters of a raw prompt, or of a conversation and its tools."""
+    if request.prompt is not None:
+        return len(request.prompt) if isinstance(request.prompt, str) else 0
     said = sum(len(one.text) + sum(len(call.arguments) for call in one.tool_calls) for one in request.messages)
     return said + sum(len(tool.description) + len(tool.parameters) for tool in request.tools)

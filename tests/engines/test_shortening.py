@@ -71,6 +71,23 @@ def test_a_search_reads_no_more_messages_than_it_may(system: int, turns: int, li
     assert bool(kept) is (system + 1 <= limit)
 
 
+def test_a_search_reads_no_more_text_than_it_may() -> None:
+    """White space has many characters a token, so the tokens bound no text."""
+    sizes = list[int]()
+
+    def attempt(request: ChatRequest, limit: int) -> int:
+        sizes.append(sum(len(one.text) for one in request.messages))
+        if sizes[-1] > 64 * limit:
+            raise ContextOverflow("too long")
+        return len(request.messages)
+
+    request = ChatRequest((Message("user", (TextPart(" " * 640),)),) * 250, max_tokens=1, truncate=True)
+    kept = shortened(request, attempt, 1001)
+    _, *search = sizes
+    assert sum(search[:-1]) < shortening.TRIED_TEXT * 1001
+    assert kept == 64, "the latest turns of the attempts that were made"
+
+
 @examples(60)
 @given(some.integers(1, 300), some.integers(3, 400))
 def test_as_many_turns_stay_as_fit(turns: int, limit: int) -> None:

@@ -35,7 +35,7 @@ from edgeserve.messages import (
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.queue import Queue
 from edgeserve.residency.rounds import Place
-from edgeserve.residency.work import LONG_MESSAGES, Done, Work
+from edgeserve.residency.work import LONG_MESSAGES, LONG_TALK, Done, Work
 
 ADA, BOB, CLEO, DORA = (Client(address=f"192.0.2.{number}") for number in (1, 2, 3, 4))
 
@@ -232,6 +232,11 @@ def test_long_texts_are_prepared_beside_the_others_in_turns_of_their_own() -> No
     (TextRequest(chat=ask("x" * LONG_CHARS)), False),
     (TextRequest(chat=ask("x" * (LONG_CHARS + 1))), True),
     (ask("x" * (LONG_CHARS + 1)), False),
+    (ask("x" * LONG_TALK), False),
+    (ask("x" * (LONG_TALK + 1)), True),
+    (ChatRequest((Message("assistant", (), reasoning=" " * (LONG_TALK + 1)),)), True),
+    (ChatRequest(prompt=" " * LONG_TALK), False),
+    (ChatRequest(prompt=" " * (LONG_TALK + 1)), True),
     (ChatRequest((Message("user", ()),) * LONG_MESSAGES), False),
     (ChatRequest((Message("user", ()),) * (LONG_MESSAGES + 1)), True),
     (TextRequest(chat=ChatRequest((Message("user", ()),) * (LONG_MESSAGES + 1))), True),

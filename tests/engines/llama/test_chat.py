@@ -16,6 +16,7 @@ from support.hot import hot
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.engine_abilities import Contextual
+from edgeserve.engines.llama import prepare
 from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.engines.llama.model import MappedModel
 from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
@@ -149,6 +150,10 @@ def _counts_beyond(engine: LlamaChat, size: int) -> None:
     assert caught.value.figures == (counted.tokens, size - 1)
     with pytest.raises(ContextOverflow, match="more than"):
         chat(engine, ask("word " * 40_000, count="first"))
+    blank = ask(" " * (prepare.COUNTED_TEXT + 1), count="only")  # some 16,000 tokens
+    with pytest.raises(ContextOverflow) as caught:
+        engine.chat(blank, threading.Event()).send(None)
+    assert caught.value.figures == (size - 1, size - 1), "no token beyond the context was counted"
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -10,10 +10,10 @@ import pytest
 from support.hot import hot
 
 from edgeserve.engine import ModelSpec
-from edgeserve.engines.llama import texts
+from edgeserve.engines.llama import prepare, texts
 from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.errors import InvalidRequest, TooLarge
-from edgeserve.messages import ChatRequest, Message, TextEvent, TextPart, TextRequest
+from edgeserve.messages import ChatRequest, EmbedRequest, Message, TextEvent, TextPart, TextRequest
 
 pytestmark = pytest.mark.models
 TALK = (Message("user", (TextPart("Name a bird."),)),)
@@ -74,3 +74,26 @@ def test_more_tokens_than_an_answer_may_tell_are_refused(
     with pytest.raises(TooLarge, match="the limit is 100 at a time: send it in parts") as caught:
         read(engine, TextRequest(text=None if talk else text, chat=chat))
     assert caught.value.param == ("messages" if talk else "text")
+
+
+@pytest.mark.parametrize("talk", [True, False])
+def test_a_text_of_few_tokens_and_many_characters_is_refused(engine: LlamaChat, talk: bool) -> None:
+    """White space has 64 characters a token: 16 MB of it kept a thread busy for half a minute."""
+    text = " " * (texts.MOST_TEXT + 1)
+    chat = ChatRequest((Message("user", (TextPart(text),)),)) if talk else None
+    with pytest.raises(TooLarge, match="characters; the limit is 2,097,152 at a time") as caught:
+        read(engine, TextRequest(text=None if talk else text, chat=chat))
+    assert caught.value.param == ("messages" if talk else "text")
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_inputs_of_few_tokens_and_many_characters_are_refused(
+    engine: LlamaChat, monkeypatch: pytest.MonkeyPatch, cut: bool
+) -> None:
+    """14 MB of white space kept the thread that reads long texts for half a minute."""
+    monkeypatch.setattr(prepare, "MOST_TEXT", 5000)
+    text = "a" + " " * (20_000 if cut else 2000)
+    with pytest.raises(InvalidRequest, match="inputs have more than 5,000 characters: send fewer") as caught:
+        engine.prepare(EmbedRequest((text,) * 3, cut=cut))
+    assert caught.value.param == "input"
+    assert engine.prepare(EmbedRequest(("a" + " " * 2000,) * 2))
