@@ -43,7 +43,7 @@ class Traffic:
 
     def __init__(self) -> None:
         self.came = self.gone = 0
-        self.ease: Callable[[], object] = lambda: None
+        self.ease: Callable[[int], object] = lambda missing: None
         self.eased: Callable[[], object] = lambda: None
         self._lock = threading.RLock()  # a collection may free bytes in the midst of counting some
 

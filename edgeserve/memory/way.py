@@ -176,15 +176,40 @@ def _way(claim: Claim, residents: Sequence[Occupancy], rules: Rules) -> Decision
 
     Last it waits for requests of pinned engines, too: these stay hot, and admit nothing new.
     """
+    if (found := _moving(claim, residents, rules)) is not None:
+        return found
+    ends, rested = _ending(claim, residents, rules)
+    if not ends or (last := _moving(claim, rested, rules)) is None:
+        return None
+    return dataclasses.replace(last, verdict=Verdict.STEP, steps=(*last.steps, *(Step(one, Rung.HOT) for one in ends)))
+
+
+def _moving(claim: Claim, residents: Sequence[Occupancy], rules: Rules) -> Decision | None:
+    """As ``_way``, with the requests of pinned engines as they are."""
     for order in _orders(claim, residents, rules):
         found = Case(claim.need, residents, rules.budget, rules.policy, rules.unbooked, order).decide()
         if found.verdict in (Verdict.ADMIT, Verdict.STEP):
             return found
-    ends = [one.id for one in residents if one.pinned and one.requests.total and one.id != claim.need.id]
-    rested = [one.at_rest() if one.id in ends else one for one in residents]
-    if not ends or (last := _way(claim, rested, rules)) is None:
-        return None
-    return dataclasses.replace(last, verdict=Verdict.STEP, steps=(*last.steps, *(Step(one, Rung.HOT) for one in ends)))
+    return None
+
+
+def _ending(claim: Claim, residents: Sequence[Occupancy], rules: Rules) -> tuple[list[str], list[Occupancy]]:
+    """The pinned engines whose requests must end, and all engines behind that.
+
+    No more than it needs: one that does not rest would hold the claim up. Such are spared first, and last those that
+    make way already.
+    """
+    pinned = [one for one in residents if one.pinned and one.requests.total and one.id != claim.need.id]
+    ends = {one.id for one in pinned}
+
+    def behind(ended: Collection[str]) -> list[Occupancy]:
+        return [one.at_rest() if one.id in ended else one for one in residents]
+
+    if len(pinned) > 1 and _moving(claim, behind(ends), rules) is not None:
+        for one in sorted(pinned, key=lambda one: (one.id in claim.way, one.rests, one.last_used)):
+            if len(ends) > 1 and _moving(claim, behind(ends - {one.id}), rules) is not None:
+                ends -= {one.id}
+    return [one.id for one in pinned if one.id in ends], behind(ends)
 
 
 def _orders(claim: Claim, residents: Sequence[Occupancy], rules: Rules) -> Iterator[tuple[str, ...]]:

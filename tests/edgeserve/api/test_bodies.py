@@ -413,7 +413,7 @@ def test_a_body_makes_way_by_its_latest_pace(rates: list[float], slow: bool) -> 
     clock, traffic, eased = Clock(0.0), Traffic(), list[int]()
     bodies = Bodies(64 * MB, 20, clock=clock, traffic=traffic)
     body = arrived(bodies, clock, Client().groups, rates)
-    bodies.ease()
+    bodies.ease(1)
     assert body.cut is slow
     if slow:
         with pytest.raises(
@@ -423,6 +423,20 @@ def test_a_body_makes_way_by_its_latest_pace(rates: list[float], slow: bool) -> 
         traffic.eased = lambda: eased.append(traffic.held)
         bodies.close(body)
         assert eased == [0]
+
+
+def test_no_slow_body_is_refused_where_all_of_them_are_too_few_bytes() -> None:
+    """A request waited for whole bodies of one client. Small slow ones of others were refused, one a second."""
+    clock = Clock(0.0)
+    bodies = Bodies(64 * MB, 20, clock=clock)
+    ann, bob = (Client(address=f"192.0.2.{number}").groups for number in range(2))
+    small = [arrived(bodies, clock, ann, [200 * KB, KB, KB]) for _ in range(2)]
+    arrived(bodies, clock, bob, [3 * MB]).whole = True
+    held = sum(one.size for one in small)
+    bodies.ease(held + 1)
+    assert not any(one.cut for one in small)
+    bodies.ease(held)
+    assert [one.cut for one in small].count(True) == 1
 
 
 def test_the_slow_body_of_who_holds_most_makes_way_first_and_no_whole_one() -> None:
@@ -436,9 +450,9 @@ def test_the_slow_body_of_who_holds_most_makes_way_first_and_no_whole_one() -> N
     order = []
     while not all(one.cut for one in (slowest, large, other)):
         before = {one for one in bodies._open if one.cut}
-        bodies.ease()
+        bodies.ease(1)
         (cut,) = {one for one in bodies._open if one.cut} - before
         order.append(cut)
-    bodies.ease()
+    bodies.ease(1)
     assert order == [other, large, slowest]
     assert not whole.cut

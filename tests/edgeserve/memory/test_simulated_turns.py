@@ -292,3 +292,16 @@ def test_answers_without_a_gap_in_a_pinned_engine_have_no_request_refused_that_f
         assert one.began is not None
     for one in speeches:
         assert (one.began or 0) - one.arrived <= turn_of(pinned) - LONGEST + 2 * 0.9
+
+
+def test_chats_of_a_pinned_model_hold_no_request_up_that_fits_beside_them() -> None:
+    """It waited for long sound in another pinned model, which went on as if the chats were in its way: to their end."""
+    chat = SimulatedGate("chat", 150, up=0.1, down=0.1, slots=2, pinned=True)
+    sound = SimulatedGate("sound", 80, up=0.1, down=0.1, slots=1, request=60, pinned=True, rests=True)
+    voice = SimulatedGate("voice", 640, up=0.3, down=0.1, slots=1)
+    speech = Asked("voice", 1004.0, 0.1)
+    long = [Asked("sound", 1000.0, 60.0, part=1.0) for _ in range(2)]
+    world = SimulatedWorld(TOTAL, [chat, sound, voice], [speech, *long, *flood("chat", 0.5, 0.9)], random.Random(1))
+    world.play()
+    assert all(one.error is None for one in world.requests)
+    assert (speech.began or 0) - speech.arrived <= 2.0

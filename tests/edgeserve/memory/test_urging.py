@@ -24,8 +24,9 @@ def test_slow_bodies_are_refused_one_by_one_until_a_request_fits() -> None:
     """It waited until they had come, or was refused with 503 after 30 s without an answer under way."""
     world, eased = passing(64, 0), list[float]()
 
-    def ease() -> None:
+    def ease(missing: int) -> None:
         eased.append(world.clock.now)
+        assert missing <= world.governor.accounts.traffic.held
         world.governor.accounts.traffic.go(20 * MB)
         world.probe.base -= 20 * MB
 
@@ -53,7 +54,7 @@ def test_nobody_is_cut_where_that_does_not_help() -> None:
     world.heat("asr").refuses = True
     world.governor.accounts.traffic.came = world.probe.base = 20 * MB
     eased = list[bool]()
-    world.governor.accounts.traffic.ease = lambda: eased.append(True)
+    world.governor.accounts.traffic.ease = lambda missing: eased.append(True)
     with pytest.raises(Busy):
         world.heat("llm")
     assert not eased
@@ -64,7 +65,7 @@ def test_a_refused_body_wakes_who_waits() -> None:
     world = passing(60, 0)
     accounts = world.governor.accounts
 
-    def ease() -> None:
+    def ease(missing: int) -> None:
         before = accounts.stirred
         accounts.traffic.go(60 * MB)
         world.probe.base = 0

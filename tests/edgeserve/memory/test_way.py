@@ -166,6 +166,27 @@ def test_engines_that_may_leave_do_so_before_requests_of_a_pinned_one_have_ended
     assert ask(claim("c", 400), pinned, hot("b", 300), cold("c")).way == (Step("b", Rung.WARM),)
 
 
+def test_only_those_pinned_engines_make_way_whose_requests_are_in_it() -> None:
+    """A chat of a pinned model was said to hold the request up, beside which it fits."""
+    chat = busy("chat", 100, pinned=True, requests=Amount(mapped=10))
+    sound = busy("sound", 300, pinned=True, requests=Amount(mapped=200), rests=True)
+    found = ask(claim("c", 650), chat, sound, cold("c"))
+    assert (found.decision.verdict, found.way) == (Verdict.WAIT, (Step("sound", Rung.HOT),))
+    waiting = (claim("c", 650, "sound"),)
+    assert ask(claim("chat", 10), chat, sound, cold("c"), ahead=waiting).decision.verdict is Verdict.ADMIT
+    assert ask(claim("sound", 200), chat, sound, cold("c"), ahead=waiting).decision.verdict is Verdict.WAIT
+    both = {step.id for step in ask(claim("c", 805), chat, sound, cold("c")).way}
+    assert both == {"chat", "sound"}
+
+
+def test_of_two_pinned_engines_the_one_makes_way_that_does_so_already_or_else_rests() -> None:
+    chat = busy("chat", 300, pinned=True, requests=Amount(mapped=200))
+    sound = busy("sound", 300, pinned=True, requests=Amount(mapped=200), rests=True)
+    for now in ("sound",), ():
+        assert ask(claim("c", 500, *now), chat, sound, cold("c")).way == (Step("sound", Rung.HOT),)
+    assert ask(claim("c", 500, "chat"), chat, sound, cold("c")).way == (Step("chat", Rung.HOT),)
+
+
 def test_a_request_that_never_fits_is_refused_whoever_waits() -> None:
     found = ask(claim("c", 1100), busy("a", 600), cold("b", waits=True), cold("c"), ahead=(claim("b", 500),))
     assert found.decision.verdict is Verdict.REFUSE
