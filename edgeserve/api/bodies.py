@@ -231,9 +231,13 @@ class Bodies:
             held.update(dict.fromkeys(one.groups, one.shared))
         return min(able, key=lambda one: (*(-held[group] for group in one.groups), one.rate()))
 
-    def ease(self) -> None:
-        """Refuse the slowest body that still arrives, and below ``PACE``: a request waits for such bytes alone."""
-        if able := [one for one in self._open if one.shared and not one.whole and one.slow]:
+    def ease(self, missing: int) -> None:
+        """Refuse the slowest body that still arrives, and below ``PACE``: a request waits for bytes that pass alone.
+
+        Not where all such bodies hold less than half of the bytes that are ``missing``: then others keep it out.
+        """
+        able = [one for one in self._open if one.shared and not one.whole and one.slow]
+        if able and 2 * sum(map(self.held, able)) >= missing:
             self._slowest(able).refuse(_too_slow)
 
     def short(self) -> Busy:

@@ -89,11 +89,11 @@ class BodyLimit:
         if traffic is not None:
             traffic.ease = self._ease
 
-    def _ease(self) -> None:
+    def _ease(self, missing: int) -> None:
         """As ``Bodies.ease``, on the event loop. Any thread, also one whose wake-ups are held back as it waits."""
         with contextlib.suppress(RuntimeError):  # a closed loop has no bodies
             if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._bodies.ease)
+                self._loop.call_soon_threadsafe(self._bodies.ease, missing)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

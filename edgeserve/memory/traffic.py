@@ -38,12 +38,13 @@ class Traffic:
     """Any thread.
 
     ``came``: bytes that have arrived so far. ``gone``: those of them that are free again. ``ease`` has the slowest of
-    those that still arrive refused, and never waits. ``eased`` is called as such bytes are free.
+    those that still arrive refused, where they are much of the bytes that are missing; it never waits. ``eased`` is
+    called as such bytes are free.
     """
 
     def __init__(self) -> None:
         self.came = self.gone = 0
-        self.ease: Callable[[], object] = lambda: None
+        self.ease: Callable[[int], object] = lambda missing: None
         self.eased: Callable[[], object] = lambda: None
         self._lock = threading.RLock()  # a collection may free bytes in the midst of counting some
 

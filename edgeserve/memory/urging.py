@@ -31,7 +31,7 @@ class Urging:
         attempt.urged_at = now
         for other in self._accounts:
             other.resident.cut_unread()
-        self._accounts.traffic.ease()
+        self._accounts.traffic.ease(turn.decision.missing)
 
     def _urge_way(self, attempt: Attempt, turn: Turn) -> None:
         """Have the answers in the way look whether they may rest, and cut those that nobody reads."""

@@ -413,7 +413,7 @@ def test_a_body_makes_way_by_its_latest_pace(rates: list[float], slow: bool) -> 
     clock, traffic, eased = Clock(0.0), Traffic(), list[int]()
     bodies = Bodies(64 * MB, 20, clock=clock, traffic=traffic)
     body = arrived(bodies, clock, Client().groups, rates)
-    bodies.ease()
+    bodies.ease(1)
     assert body.cut is slow
     if slow:
         with pytest.raises(
@@ -436,9 +436,21 @@ def test_the_slow_body_of_who_holds_most_makes_way_first_and_no_whole_one() -> N
     order = []
     while not all(one.cut for one in (slowest, large, other)):
         before = {one for one in bodies._open if one.cut}
-        bodies.ease()
+        bodies.ease(1)
         (cut,) = {one for one in bodies._open if one.cut} - before
         order.append(cut)
-    bodies.ease()
+    bodies.ease(1)
     assert order == [other, large, slowest]
     assert not whole.cut
+
+
+@pytest.mark.parametrize(("missing", "refused"), [(2000 * KB, True), (2100 * KB, False)])
+def test_a_slow_body_stays_where_others_bytes_keep_the_request_out(missing: int, refused: bool) -> None:
+    """Two keys kept 240 MB of whole bodies, and 9 of 10 uploads of 0.6 MB beside them were refused for it."""
+    clock = Clock(0.0)
+    bodies = Bodies(64 * MB, 20, clock=clock)
+    ann, bob = (Client(address=f"192.0.2.{number}").groups for number in range(2))
+    arrived(bodies, clock, bob, [10 * MB]).whole = True
+    slow = arrived(bodies, clock, ann, [200 * KB, KB, KB])
+    bodies.ease(missing)
+    assert slow.cut is refused
