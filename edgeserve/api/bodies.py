@@ -232,12 +232,12 @@ class Bodies:
         return min(able, key=lambda one: (*(-held[group] for group in one.groups), one.rate()))
 
     def ease(self, missing: int) -> None:
-        """Refuse the slowest body that still arrives, and below ``PACE``: a request waits for ``missing`` such bytes.
+        """Refuse the slowest body that still arrives, and below ``PACE``: a request waits for bytes that pass alone.
 
-        None where all of them hold less: it would wait for whole ones all the same, and those may be its own client's.
+        Not where all such bodies hold less than half of the bytes that are ``missing``: then others keep it out.
         """
         able = [one for one in self._open if one.shared and not one.whole and one.slow]
-        if able and sum(one.size + one.parsed for one in able) >= missing:
+        if able and 2 * sum(map(self.held, able)) >= missing:
             self._slowest(able).refuse(_too_slow)
 
     def short(self) -> Busy:

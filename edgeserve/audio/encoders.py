@@ -75,9 +75,11 @@ class Encoders:
                 self._shares.add(groups)
 
     def _busy(self, groups: Groups) -> Busy:
-        whose = "" if len(self._shares) >= self._places else " of yours"
-        held = self._shares.held_by_key(groups) if whose else len(self._shares)
-        text = f"{held} answers{whose} are encoded now, which is the limit; ask for wav, or try again"
+        text = f"all {self._places} places of encoders are taken"
+        if len(self._shares) < self._places:
+            held = self._shares.held_by_key(groups)
+            text = f"your answers hold {held} of {self._places} places of encoders, and the others are for others"
+        text += " (on a small machine, a FLAC holds several); ask for wav, or try again"
         return Busy(text, retry_after=5)
 
     def _give_back(self, groups: Groups, places: int) -> None:

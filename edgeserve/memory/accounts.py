@@ -215,7 +215,7 @@ class Accounts:
 
         The caller holds the lock.
         """
-        residents = self.occupancies(readings, busy, spent)
+        residents = self.occupancies(readings, busy, spent | self.tickets.spent())
         unbooked, passing = self.beside(readings, limit)
         rules = Rules(limit, self.policy, unbooked, self.clock(), passing)
         others = [one for one in self.tickets if one.id in self._entries and one.id != entry.resident.id]

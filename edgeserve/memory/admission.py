@@ -154,6 +154,7 @@ class Admission:
             turn = accounts.turn(entry, readings, limit, attempt.ticket, attempt.busy, attempt.spent)
         if attempt.ticket is not None:
             attempt.ticket.way = frozenset(step.id for step in turn.way)
+            attempt.ticket.spent = frozenset(attempt.spent)
         return turn
 
     def _admit(self, entry: Entry, turn: Turn) -> Reservation | None:

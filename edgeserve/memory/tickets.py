@@ -13,6 +13,8 @@ from edgeserve.dataclass import dataclass
 class Ticket:
     """The place of one request. ``way``: ids of the engines that make way for it. ``drains`` as in ``Claim``.
 
+    ``spent``: savings that it has used up. Others plan without those of its own engine, or each waits for the other.
+
     ``since`` in seconds and ``number`` are its place: the smaller pair is served first.
     """
 
@@ -21,6 +23,7 @@ class Ticket:
     number: int
     way: frozenset[str] = frozenset()
     drains: bool = False
+    spent: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def place(self) -> tuple[float, int]:
@@ -61,6 +64,10 @@ class Tickets:
     def ahead(self, ticket: Ticket | None) -> list[Ticket]:
         """Tickets that are served before this one; all of them for None."""
         return [one for one in self._line if ticket is None or one.place < ticket.place]
+
+    def spent(self) -> frozenset[tuple[str, str]]:
+        """Savings of engines that wait, which their own requests have used up."""
+        return frozenset(saving for one in self._line for saving in one.spent if saving[0] == one.id)
 
     def ids(self) -> frozenset[str]:
         """Engines that wait."""

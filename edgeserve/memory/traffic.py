@@ -38,7 +38,8 @@ class Traffic:
     """Any thread.
 
     ``came``: bytes that have arrived so far. ``gone``: those of them that are free again. ``ease`` has the slowest of
-    those that still arrive refused, and never waits. ``eased`` is called as such bytes are free.
+    those that still arrive refused, where they are much of the bytes that are missing; it never waits. ``eased`` is
+    called as such bytes are free.
     """
 
     def __init__(self) -> None:

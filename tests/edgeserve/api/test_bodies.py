@@ -425,20 +425,6 @@ def test_a_body_makes_way_by_its_latest_pace(rates: list[float], slow: bool) -> 
         assert eased == [0]
 
 
-def test_no_slow_body_is_refused_where_all_of_them_are_too_few_bytes() -> None:
-    """A request waited for whole bodies of one client. Small slow ones of others were refused, one a second."""
-    clock = Clock(0.0)
-    bodies = Bodies(64 * MB, 20, clock=clock)
-    ann, bob = (Client(address=f"192.0.2.{number}").groups for number in range(2))
-    small = [arrived(bodies, clock, ann, [200 * KB, KB, KB]) for _ in range(2)]
-    arrived(bodies, clock, bob, [3 * MB]).whole = True
-    held = sum(one.size for one in small)
-    bodies.ease(held + 1)
-    assert not any(one.cut for one in small)
-    bodies.ease(held)
-    assert [one.cut for one in small].count(True) == 1
-
-
 def test_the_slow_body_of_who_holds_most_makes_way_first_and_no_whole_one() -> None:
     clock = Clock(0.0)
     bodies = Bodies(64 * MB, 20, clock=clock)
@@ -456,3 +442,15 @@ def test_the_slow_body_of_who_holds_most_makes_way_first_and_no_whole_one() -> N
     bodies.ease(1)
     assert order == [other, large, slowest]
     assert not whole.cut
+
+
+@pytest.mark.parametrize(("missing", "refused"), [(2000 * KB, True), (2100 * KB, False)])
+def test_a_slow_body_stays_where_others_bytes_keep_the_request_out(missing: int, refused: bool) -> None:
+    """Two keys kept 240 MB of whole bodies, and 9 of 10 uploads of 0.6 MB beside them were refused for it."""
+    clock = Clock(0.0)
+    bodies = Bodies(64 * MB, 20, clock=clock)
+    ann, bob = (Client(address=f"192.0.2.{number}").groups for number in range(2))
+    arrived(bodies, clock, bob, [10 * MB]).whole = True
+    slow = arrived(bodies, clock, ann, [200 * KB, KB, KB])
+    bodies.ease(missing)
+    assert slow.cut is refused

@@ -136,12 +136,12 @@ def test_a_slow_body_ends_as_another_thread_asks_for_its_memory(monkeypatch: pyt
     def ask() -> None:
         assert came.wait(10)
         with wakes.held():  # as where an engine's thread waits for memory
-            traffic.ease(1)
+            traffic.ease(LIMIT)
             assert ended.wait(10)
 
     async def run() -> None:
         app = BodyLimit(Reader(), LIMIT, traffic=traffic)
-        traffic.ease(1)  # before the first request there is nothing to ask
+        traffic.ease(LIMIT)  # before the first request there is nothing to ask
         async with asyncio.timeout(10):
             sent = asyncio.create_task(app({"type": "http", "headers": []}, receive, send))
             asked = asyncio.ensure_future(asyncio.to_thread(ask))

@@ -180,11 +180,11 @@ def test_large_encoders_take_more_places_on_a_small_machine(megabytes: int, plac
 def test_encoders_are_limited() -> None:
     files = SoundFilesApart(Children(make_launcher(SHARED)), encoders=2)
     first, other = files.encoder("mp3", 24_000), contextvars.copy_context()
-    with pytest.raises(Busy, match="1 answers of yours are encoded now, which is the limit"):
+    with pytest.raises(Busy, match="your answers hold 1 of 2 places"):
         files.encoder("mp3", 24_000)
     other.run(clients.current.set, Client(address="192.0.2.7"))
     second = other.run(files.encoder, "opus", 24_000)
-    with pytest.raises(Busy, match="2 answers are encoded now, which is the limit"):
+    with pytest.raises(Busy, match="all 2 places of encoders are taken"):
         files.encoder("mp3", 24_000)
     files.encoder("wav", 24_000).end()
     first.close()

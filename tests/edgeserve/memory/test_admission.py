@@ -13,6 +13,8 @@ from support.memory import POLICY, FakeResident, World
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, Cancelled, ShuttingDown
 from edgeserve.memory.admission import STUCK
+from edgeserve.memory.budget import budget
+from edgeserve.memory.plan import Verdict
 from edgeserve.memory.terms import Terms
 from edgeserve.system.readings import Readings
 from edgeserve.units import MB
@@ -267,6 +269,27 @@ def test_an_answer_rests_for_no_request_that_another_engines_answer_holds_up() -
     assert resting(world.residents["llm"].spec), "a list of texts of the chat model itself"
     world.governor.release(chat)
     assert resting(speech)
+
+
+def test_an_engine_makes_way_for_one_that_has_used_up_its_own_savings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chat waited for the transcription to go, which waited for the chat to save: both were 503 after 30 s."""
+    world = World(400, FakeResident("llm", 0, 300), FakeResident("asr", 0, 80, 70))
+    one, accounts = world.heat("asr"), world.governor.accounts
+    one.leases = 1
+    monkeypatch.setattr(world.residents["llm"], "savings", lambda: {"context": 60 * MB})
+    world.later(60)
+    accounts["llm"].expect(accounts.peaks)
+    chat = accounts.tickets.take("llm", world.clock.now - 2, -math.inf)
+    sound = accounts.tickets.take("asr", world.clock.now - 1, -math.inf)
+    readings = world.probe.read_quick()
+
+    def verdict() -> Verdict:
+        entry, limit = accounts["asr"], budget(readings, accounts.policy)
+        return accounts.turn(entry, readings, limit, sound).decision.verdict
+
+    assert verdict() is Verdict.WAIT, "the chat fits beside it, with a smaller context"
+    chat.spent = frozenset({("llm", "context")})
+    assert verdict() is Verdict.YIELD
 
 
 def test_an_engine_that_opens_for_a_prompt_has_no_request_refused() -> None:

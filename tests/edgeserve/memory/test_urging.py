@@ -22,11 +22,11 @@ def passing(bodies: int, unread: int) -> World:
 
 def test_slow_bodies_are_refused_one_by_one_until_a_request_fits() -> None:
     """It waited until they had come, or was refused with 503 after 30 s without an answer under way."""
-    world, eased = passing(64, 0), list[float]()
+    world, eased, asked = passing(64, 0), list[float](), list[int]()
 
     def ease(missing: int) -> None:
         eased.append(world.clock.now)
-        assert missing <= world.governor.accounts.traffic.held
+        asked.append(missing)
         world.governor.accounts.traffic.go(20 * MB)
         world.probe.base -= 20 * MB
 
@@ -34,6 +34,7 @@ def test_slow_bodies_are_refused_one_by_one_until_a_request_fits() -> None:
     assert world.heat("asr").rung is Rung.HOT
     assert eased == [pytest.approx(1000 + PATIENCE + number * GAP, abs=0.6) for number in range(len(eased))]
     assert len(eased) == 3, "no more than it needs"
+    assert [one - asked[-1] for one in asked] == [40 * MB, 20 * MB, 0], "as many as are missing then"
 
 
 def test_unread_answers_are_cut_of_all_engines() -> None:
