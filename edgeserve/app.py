@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
 
-from edgeserve.api.limits import Limits, max_body, max_pixels
+from edgeserve.api.limits import BODY_MEMORY, Limits, max_body, max_pixels
 from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.routes import exception_handlers, middleware, routes
 from edgeserve.config import Config, ServerSettings
@@ -30,6 +30,9 @@ log = logging.getLogger("edgeserve.app")
 
 def _limits(server: ServerSettings, memory: int) -> Limits:
     """``memory``: bytes of the machine."""
+    if server.max_body_mb * MB > memory // BODY_MEMORY:
+        text = "max_body_mb = %d: four bodies may take %d of %d MB, and keep others from their memory; 0 gives %d MB"
+        log.warning(text, server.max_body_mb, 4 * server.max_body_mb, memory // MB, max_body(memory) // MB)
     return Limits(
         max_image_pixels=max_pixels(memory),
         max_body_bytes=server.max_body_mb * MB or max_body(memory),

@@ -25,6 +25,7 @@ from edgeserve.jobs import CHAT as ALL_CHAT
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.model_settings import AdapterSettings, ModelSettings
 from edgeserve.models.store import Store, StoredModel
+from edgeserve.units import MB
 
 
 @pytest.fixture
@@ -318,3 +319,16 @@ def test_the_fork_server_imports_the_engines_that_came_later(tmp_path: Path) -> 
 def test_unread_answers_take_less_of_a_small_machine(tmp_path: Path) -> None:
     small = Config(memory=MemoryPolicy(override_memory_mb=256), source="models.toml")
     assert assembly.build_pool(small, Store(tmp_path / "models")).deliveries.limit == 32 << 20
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "machine", "warned"), [(0, 440, False), (13, 440, False), (64, 440, True), (64, 4096, False)]
+)
+def test_bodies_that_may_take_the_memory_of_requests_are_warned_of(
+    megabytes: int, machine: int, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Four bodies of 64 MB kept all other requests of a box of 440 MB out, up to 503."""
+    limits = app._limits(dataclasses.replace(ServerSettings(), max_body_mb=megabytes), machine * MB)
+    assert limits.max_body_bytes == (megabytes or 13) * MB
+    told = "max_body_mb = 64: four bodies may take 256 of 440 MB, and keep others from their memory; 0 gives 13 MB"
+    assert caplog.messages == ([told] if warned else [])
