@@ -70,6 +70,11 @@ class Message:
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     @property
+    def size(self) -> int:
+        """Characters of the texts, the thoughts and the arguments of calls."""
+        return len(self.text) + len(self.reasoning) + sum(len(call.arguments) for call in self.tool_calls)
+
+    @property
     def images(self) -> tuple[ImagePart, ...]:
         return tuple(part for part in self.parts if isinstance(part, ImagePart))
 
@@ -119,6 +124,11 @@ class Tool:
     description: str = ""
     parameters: str = '{"type":"object","properties":{}}'
     strict: bool = False
+
+    @property
+    def size(self) -> int:
+        """Characters that a prompt has for it."""
+        return len(self.description) + len(self.parameters)
 
 
 @dataclass(frozen=True, slots=True)

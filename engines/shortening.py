@@ -42,9 +42,10 @@ def shortened(request: ChatRequest, attempt: Callable[[ChatRequest, int], T], li
     found: T | None = None
     # From the last turn on, twice as many each time: most of a long conversation is never rendered again.
     fit, over, turns, left, text = 0, len(starts), 1, TRIED, TRIED_TEXT * limit
+    tools = sum(one.size for one in request.tools)
     while over - fit > 1 and left > 0 and text > 0:
         rest = _from(request, starts[-turns])
-        left, text = left - len(rest.messages), text - sum(len(one.text) for one in rest.messages)
+        left, text = left - len(rest.messages), text - tools - sum(one.size for one in rest.messages)
         try:
             found, fit = attempt(rest, room), turns
         except ContextOverflow:

@@ -49,13 +49,9 @@ def takes_long(request: Request) -> bool:
 
 
 def _size(chat: ChatRequest) -> int:
-    """Characters of a conversation, and of a raw prompt."""
-    said = sum(len(one.text) + len(one.reasoning) + sum(map(_call_size, one.tool_calls)) for one in chat.messages)
-    return said + len(chat.prompt or "")
-
-
-def _call_size(call: messages.ToolCall) -> int:
-    return len(call.arguments)
+    """Characters of a conversation with its tools, and of a raw prompt."""
+    told = sum(one.size for one in chat.messages) + sum(tool.size for tool in chat.tools)
+    return told + len(chat.prompt or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,4 +195,4 @@ def _length(request: ChatRequest) -> int:
     if request.prompt is not None:
         return len(request.prompt) if isinstance(request.prompt, str) else 0
     said = sum(len(one.text) + sum(len(call.arguments) for call in one.tool_calls) for one in request.messages)
-    return said + sum(len(tool.description) + len(tool.parameters) for tool in request.tools)
+    return said + sum(tool.size for tool in request.tools)

@@ -13,7 +13,7 @@ from support.examples import examples
 from edgeserve.engines import shortening
 from edgeserve.engines.shortening import shortened
 from edgeserve.errors import ContextOverflow
-from edgeserve.messages import ChatRequest, Message, Role, TextPart, ToolCall
+from edgeserve.messages import ChatRequest, Message, Role, TextPart, Tool, ToolCall
 
 
 def talk(*turns: tuple[Role, int], truncate: bool = True, max_tokens: int | None = None) -> ChatRequest:
@@ -86,6 +86,24 @@ def test_a_search_reads_no_more_text_than_it_may() -> None:
     _, *search = sizes
     assert sum(search[:-1]) < shortening.TRIED_TEXT * 1001
     assert kept == 64, "the latest turns of the attempts that were made"
+
+
+def test_tools_and_calls_are_a_part_of_the_text_of_each_attempt() -> None:
+    attempts, limit = 0, 1001
+
+    def attempt(request: ChatRequest, limit: int) -> int:
+        nonlocal attempts
+        attempts += 1
+        if len(request.messages) > 200:
+            raise ContextOverflow("too long")
+        return len(request.messages)
+
+    share = " " * (shortening.TRIED_TEXT * limit // 2)
+    tool = Tool("f", share)
+    assert shortened(ChatRequest((Message("user", ()),) * 250, tools=(tool,), truncate=True), attempt, limit) == 2
+    assert attempts == 1 + 2, "the whole, and the search"
+    calls = Message("system", (), (ToolCall("f", share),))
+    assert shortened(ChatRequest((calls, *(Message("user", ()),) * 250), truncate=True), attempt, limit) == 3
 
 
 @examples(60)

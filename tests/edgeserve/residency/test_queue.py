@@ -31,6 +31,7 @@ from edgeserve.messages import (
     Rest,
     SpeakRequest,
     TextRequest,
+    Tool,
 )
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.queue import Queue
@@ -235,6 +236,7 @@ def test_long_texts_are_prepared_beside_the_others_in_turns_of_their_own() -> No
     (ask("x" * LONG_TALK), False),
     (ask("x" * (LONG_TALK + 1)), True),
     (ChatRequest((Message("assistant", (), reasoning=" " * (LONG_TALK + 1)),)), True),
+    (ChatRequest((Message("user", ()),), tools=(Tool("f", " " * LONG_TALK, " "),)), True),
     (ChatRequest(prompt=" " * LONG_TALK), False),
     (ChatRequest(prompt=" " * (LONG_TALK + 1)), True),
     (ChatRequest((Message("user", ()),) * LONG_MESSAGES), False),
