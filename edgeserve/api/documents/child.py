@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from typing import Any
 
@@ -10,13 +9,12 @@ from edgeserve.errors import TooLarge, UnsupportedMedia
 from edgeserve.media import bounded
 from edgeserve.processes.frames import Channel, Frame, Kind
 
-NICE = 10
-"""A crafted file takes all the processor time that it may. The answers of others come first."""
-
 
 def text(sock: socket.socket, arguments: dict[str, Any]) -> None:
-    """Read the file that the first frame brings. One frame comes back: [pages] and the text as UTF-8."""
-    os.nice(NICE)
+    """Read the file that the first frame brings. A frame comes back for each page: its text as UTF-8.
+
+    While the answers of others take all processors, a file may take minutes. Each page shows that the work goes on.
+    """
     bounded.answer(sock, arguments, _text)
 
 
@@ -36,18 +34,17 @@ def _text(channel: Channel, frame: Frame) -> None:
         if pages > head["max_pages"]:
             text = f"{param} has {pages} pages; the limit is {head['max_pages']}: send fewer at a time"
             raise TooLarge(text, param=param)
-        parts: list[str] = []
         left = head["max_chars"]
         for page in reader.pages:
-            parts.append(page.extract_text())
-            left -= len(parts[-1])
+            text = page.extract_text()
+            left -= len(text)
             if left < 0:
                 raise TooLarge(
                     f"{param} has more than {head['max_chars']} characters of text; send fewer pages", param=param
                 )
-    except (TooLarge, UnsupportedMedia, MemoryError):
+            channel.send(Kind.EVENTS, 0, None, text.encode(errors="replace"))
+    except (ConnectionError, TooLarge, UnsupportedMedia, MemoryError):
         raise
     except Exception as error:  # pypdf raises whatever a crafted file makes of it
         text = f"{param} is damaged or of a kind of PDF that is not read: {type(error).__name__}: {str(error)[:200]}"
         raise UnsupportedMedia(text, param=param) from None
-    channel.send(Kind.EVENTS, 0, [pages], "\n".join(parts).encode(errors="replace"))

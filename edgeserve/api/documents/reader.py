@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from typing import Protocol
 
 from edgeserve.api.limits import Limits
 from edgeserve.errors import NotSupported, TooLarge, UnsupportedMedia
 from edgeserve.media.children import Children
+from edgeserve.media.helper import Helper
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Bounds, Task
+from edgeserve.processes.frames import Kind
 from edgeserve.residency.aside import Aside
 from edgeserve.units import MB
 
@@ -55,14 +58,21 @@ class DocumentsApart:
         task = Task(f"{CHILD}:text", "PDF reader", param, Bounds(MEMORY, CPU), param, ADVICE)
         with self._children.start(task, leash) as helper:
             helper.send({"param": param, "max_chars": limits.max_text_chars, "max_pages": MAX_PAGES}, data)
-            frame = helper.receive()
-            try:
-                text = bytes(frame.body).decode()
-            except UnicodeDecodeError:
-                raise helper.nonsense() from None
-            if len(text) > limits.max_text_chars + MAX_PAGES:
-                raise helper.nonsense()
-            return text
+            return "\n".join(_pages(helper, limits.max_text_chars))
+
+
+def _pages(helper: Helper, most: int) -> Iterator[str]:
+    """The text of each page, ``most`` characters together. Raises as ``Helper.receive``, also for pages of nonsense."""
+    pages = 0
+    while (frame := helper.receive()).kind is Kind.EVENTS:
+        try:
+            text = bytes(frame.body).decode()
+        except UnicodeDecodeError:
+            raise helper.nonsense() from None
+        pages, most = pages + 1, most - len(text)
+        if most < 0 or pages > MAX_PAGES:
+            raise helper.nonsense()
+        yield text
 
 
 def is_pdf(data: bytes) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import importlib.util
 from collections.abc import Iterator
 from io import BytesIO
@@ -16,6 +17,11 @@ from support.server import Running, fake_pool, serving
 from support.sounds import FORMS, encoded, melody
 
 from edgeserve.api.conversation import MAX_FILES
+from edgeserve.api.documents.reader import CHILD, CPU, MEMORY
+from edgeserve.media.children import Children
+from edgeserve.media.task import Bounds, Task
+from edgeserve.processes.frames import Kind
+from edgeserve.processes.launcher import make_launcher
 
 WAV = encoded(melody(2), FORMS["wav"])
 
@@ -132,13 +138,13 @@ def apart() -> Iterator[Running]:
         yield running
 
 
-def pdf(*lines: str) -> bytes:
-    """A PDF file of one page with these lines."""
+def pdf(*lines: str, pages: int = 1) -> bytes:
+    """A PDF file of as many pages, each with these lines."""
     shown = " ".join(f"({line}) Tj 0 -20 Td" for line in lines)
     stream = f"BT /F1 12 Tf 50 700 Td {shown} ET".encode()
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Pages /Kids [%s] /Count %d >>" % (b" ".join([b"3 0 R"] * pages), pages),
         b"<< /Type /Page /Parent 2 0 R /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
         b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
@@ -158,6 +164,22 @@ needs_pypdf = pytest.mark.skipif(importlib.util.find_spec("pypdf") is None, reas
 @needs_pypdf
 def test_the_text_of_a_pdf_file_is_read_in_a_child(apart: Running) -> None:
     assert said(apart.client, document(pdf("Herons are", "grey birds"), "a.pdf")) == "a.pdf: Herons are grey birds"
+
+
+@needs_pypdf
+def test_each_page_shows_that_the_work_goes_on() -> None:
+    with contextlib.closing(Children(make_launcher())) as children:
+        task = Task(f"{CHILD}:text", "PDF reader", "file", Bounds(MEMORY, CPU))
+        with children.start(task) as helper:
+            helper.send({"param": "file", "max_chars": 100, "max_pages": 3}, pdf("heron", pages=3))
+            frames = [helper.receive() for _ in range(4)]
+    assert [frame.kind for frame in frames] == [Kind.EVENTS] * 3 + [Kind.DONE]
+    assert {bytes(frame.body).strip() for frame in frames[:3]} == {b"heron"}
+
+
+@needs_pypdf
+def test_the_pages_of_a_pdf_file_are_joined(apart: Running) -> None:
+    assert said(apart.client, document(pdf("heron", pages=2), "a.pdf")) == "a.pdf: heron heron"
 
 
 @needs_pypdf
