@@ -13,7 +13,7 @@ from edgeserve.dataclass import dataclass
 class Ticket:
     """The place of one request. ``way``: ids of the engines that make way for it. ``drains`` as in ``Claim``.
 
-    ``spent``: savings that it has used up. Others plan without those of its own engine, or each waits for the other.
+    ``spent``: savings that gave nothing. Others plan without those of its own engine, or each waits for the other.
 
     ``since`` in seconds and ``number`` are its place: the smaller pair is served first.
     """
@@ -66,7 +66,7 @@ class Tickets:
         return [one for one in self._line if ticket is None or one.place < ticket.place]
 
     def spent(self) -> frozenset[tuple[str, str]]:
-        """Savings of engines that wait, which their own requests have used up."""
+        """Savings of engines that wait, which gave their own requests nothing."""
         return frozenset(saving for one in self._line for saving in one.spent if saving[0] == one.id)
 
     def ids(self) -> frozenset[str]:

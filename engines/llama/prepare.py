@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgeserve.dataclass import dataclass
 from edgeserve.engines.llama.filling import filling
 from edgeserve.engines.llama.model import MappedModel
-from edgeserve.engines.llama.tokenizer import TooLong
+from edgeserve.engines.llama.tokenizer import MOST_TEXT, TooLong
 from edgeserve.engines.shortening import shortened
 from edgeserve.engines.thinking import opened_by
 from edgeserve.engines.whole_texts import at_once, long_input, read_inputs
@@ -33,9 +33,6 @@ COUNTED = 1 << 18
 
 COUNTED_TEXT = 1 << 20
 """Characters of such a prompt, about as many. A longer one is counted as far as the context holds it."""
-
-MOST_TEXT = 1 << 21
-"""Characters of all inputs of an embedding, two seconds of work at most. White space has 64 of them a token."""
 
 MARKER_TOKENS = 64
 """Tokens of a picture's marker at most. They do not count: the picture takes its place."""

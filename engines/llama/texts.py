@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from edgeserve.engines.llama.model import MappedModel
-from edgeserve.engines.llama.tokenizer import TooLong
+from edgeserve.engines.llama.tokenizer import MOST_TEXT, TooLong
 from edgeserve.errors import TooLarge
 from edgeserve.messages import TextEvent, TextRequest
 
 MOST = 1 << 19
 """Tokens that one answer returns. A character may be three of them; each takes some 100 bytes of memory."""
-MOST_TEXT = 1 << 21
-"""Characters of a text to cut into tokens, two seconds of work at most. Other long texts wait meanwhile."""
 
 
 def read_text(model: MappedModel, request: TextRequest, render: Callable[[], str], context: int) -> TextEvent:

@@ -23,6 +23,9 @@ RUNS = (r"[^\s.,!?…。，、]+", r"[\W_]+")
 """Match what a splitter may take at once: words, and white space with punctuation."""
 LONGEST_RUN = 8191
 """Longest such run in characters that any splitter may get in one call."""
+MOST_TEXT = 1 << 21
+"""Characters that one request has read at most where its tokens have no other bound: two seconds of work, for which
+other long texts wait. White space has 64 of them a token."""
 PROBE = "the"
 """A text that shows the tokens which a model adds before and after any text."""
 SLACK = 8
