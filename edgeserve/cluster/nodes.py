@@ -39,7 +39,7 @@ class _Network(httpcore.AnyIOBackend):
 
 
 class Watched(httpcore.AsyncNetworkStream):
-    """A connection that counts the interim answers behind each request."""
+    """A connection that counts the interim answers behind each request, and sends none that is answered already."""
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
         self._stream = stream
@@ -66,6 +66,12 @@ class Watched(httpcore.AsyncNetworkStream):
                 raise httpcore.RemoteProtocolError(f"sent more than {MOST} interim answers")
 
     async def write(self, *given: Any, **named: Any) -> None:
+        """Raises WriteError where the node has answered or closed: the library then reads the answer.
+
+        A node that refuses a slow upload reads on for some seconds. Its reset would take the refusal along.
+        """
+        if self.get_extra_info("is_readable"):
+            raise httpcore.WriteError("the node has answered before the end of the request")
         self._head, self._interim = bytearray(), 0
         await self._stream.write(*given, **named)
 

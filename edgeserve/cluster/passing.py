@@ -44,9 +44,9 @@ CONNECT_SECONDS = 2.0
 BETWEEN_BYTES = 600.0
 """Longest silence of a node within an answer. A load may take minutes."""
 HOP_BY_HOP = frozenset(
-    (b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade")
+    (b"connection", b"expect", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade")
 )
-"""Headers of one connection (RFC 9110, section 7.6.1)."""
+"""Headers of one connection (RFC 9110, section 7.6.1). The door's own server has met what a client expects."""
 LOST = "the node was lost while it answered: ask again"
 
 log = logging.getLogger("edgeserve.cluster")

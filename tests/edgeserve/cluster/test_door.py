@@ -395,6 +395,29 @@ def test_bodies_that_stall_end_in_time() -> None:
             assert answer.startswith(b"HTTP/1.1 408 "), (case, answer)
 
 
+def test_a_refusal_in_the_middle_of_an_upload_passes() -> None:
+    """The node's reset came before the refusal was read, and the client got 502 (node_lost)."""
+    refused = threading.Event()
+
+    def refuses(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 9\r\ncontent-length: 0\r\n\r\n")
+        refused.set()
+        with contextlib.suppress(OSError):
+            connection.recv(1 << 16)
+
+    with (
+        rude(refuses) as node,
+        door(Leases([node]), "key") as url,
+        asking(url, head("/v1/audio/transcriptions", 1 << 20) + b" " * (128 << 10)) as asked,
+    ):
+        assert refused.wait(30)
+        for _ in range(8):
+            asked.sendall(b" " * (32 << 10))
+        answer = asked.recv(1 << 12)
+    assert answer.startswith(b"HTTP/1.1 429 "), answer
+    assert b"retry-after: 9" in answer
+
+
 def test_bodies_hold_no_more_than_their_bound_together() -> None:
     """The client is over its share with the third: the slowest is refused, and the last one is answered."""
     limits = Limits(max_body_bytes=1 << 20, max_json_bytes=1 << 20, body_seconds=30)
