@@ -200,7 +200,7 @@ class Runs:
                 if self._is_awaited(run) and work.rest_behind(event, run.events):
                     return False
                 continue
-            work.emit(event)
+            work.tell(event)
             run.events += 1
             if isinstance(work.request, LISTS) and self._in_the_way() and work.rest_behind(event, run.events):
                 return False

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from edgeserve.clients import Groups, Idle
 from edgeserve.messages import EmbedRequest, RerankRequest
+from edgeserve.residency.prompts import Reading, size_of
 from edgeserve.residency.rounds import Rounds, sacrifice
 from edgeserve.residency.work import Work
 
@@ -52,7 +53,7 @@ class Queue:
     def waits(self) -> bool:
         """True when work waits for its turn. An answer at rest waits for its reader first."""
         with self._state:
-            return bool(self._waiting or self._whole or any(map(_is_read, self._resting)))
+            return bool(self._whole) or any(map(self._able, self._waiting)) or any(map(_is_read, self._resting))
 
     @property
     def resting(self) -> list[Work]:
@@ -73,7 +74,8 @@ class Queue:
     def claimed(self, work: Work) -> bool:
         """Whether work that waits may take the place of ``work``, which is under way: see ``Rounds.claimed``."""
         with self._state:
-            return self._waiting.claimed(work, (*self._whole, *filter(_is_read, self._resting)))
+            waiting = *filter(self._able, self._waiting), *self._whole, *filter(_is_read, self._resting)
+            return self._waiting.claimed(work, waiting)
 
     def gives_way(self, work: Work) -> bool:
         """Whether another client's work waits while memory lets none begin beside ``work``, which is under way.
@@ -87,6 +89,7 @@ class Queue:
     def add(self, work: Work) -> None:
         with self._state:
             self._open[work] = None
+            work.prompt = size_of(work.request)
             (self._reading if work.is_long_text else self._arriving).add(work)
 
     def arriving(self, long_texts: bool = False) -> Work | None:
@@ -151,12 +154,17 @@ class Queue:
             # none, and must not delay the next one of its client.
             self._waiting.by_count = self._slots() > 1
             resting = self._resting.next(able=_is_read)
-            if resting is not None and not self._goes_before(resting, self._waiting.next(idle=newcomer)):
+            able = self._able
+            if resting is not None and not self._goes_before(resting, self._waiting.next(idle=newcomer, able=able)):
                 self._resting.pick(resting)
                 self._waiting.begin(resting)
                 return resting
-            work = self._waiting.take(idle=newcomer)
+            work = self._waiting.take(idle=newcomer, able=able)
             return work and self._begun(work)
+
+    @property
+    def _able(self) -> Callable[[Work], bool]:
+        return Reading(self._waiting.under_way).leaves_turn
 
     def _goes_before(self, resting: Work, other: Work | None) -> bool:
         """Whether work of another client has its turn before an answer goes on: it would else wait for all its parts.

@@ -98,9 +98,9 @@ class Rounds(Generic[T]):
                 firsts[groups] = first
         return firsts[min(firsts, key=self._rank)] if firsts else None
 
-    def take(self, *, idle: Idle | None = None) -> T | None:
+    def take(self, *, idle: Idle | None = None, able: Callable[[T], bool] = lambda item: True) -> T | None:
         """Take the item whose turn it is, as ``next``. ``end`` or ``put_back`` must follow."""
-        if (item := self.next(idle=idle)) is not None:
+        if (item := self.next(idle=idle, able=able)) is not None:
             self.pick(item)
         return item
 
@@ -116,6 +116,11 @@ class Rounds(Generic[T]):
     def taken(self, groups: Groups) -> int:
         """Items of the client that are under way."""
         return self._taken[groups[-1]]
+
+    @property
+    def under_way(self) -> Iterable[T]:
+        """The items that were taken."""
+        return self._before.keys()
 
     def begin(self, item: T) -> None:
         """Count an item that need not wait as taken. ``end`` must follow."""
@@ -156,13 +161,13 @@ class Rounds(Generic[T]):
         found = (item for item in self._lines.get(groups, []) if not item.place.running)
         return max(found, key=sacrifice, default=None)
 
-    def claimed(self, item: T, also: Iterable[T] = ()) -> bool:
-        """Whether an item waits of a client with no more under way than that of ``item``, or of a key with no more.
+    def claimed(self, item: T, waiting: Iterable[T]) -> bool:
+        """Whether a waiting item is of a client with no more under way than that of ``item``, or of such a key.
 
         The widest groups in which the two differ are compared.
         """
         own, same = item.place.groups, (item.place.groups[0],) * 2
-        for other in (*self._lines, *(one.place.groups for one in also)):
+        for other in {one.place.groups for one in waiting}:
             ours, theirs = next((two for two in zip(own, other, strict=True) if two[0] != two[1]), same)
             if self._taken[ours] >= self._taken[theirs]:
                 return True

@@ -44,11 +44,11 @@ def takes_long(request: Request) -> bool:
         case messages.TextRequest():
             return request.is_long or (request.chat is not None and takes_long(request.chat))
         case ChatRequest():
-            return len(request.messages) > LONG_MESSAGES or _size(request) > LONG_TALK
+            return len(request.messages) > LONG_MESSAGES or size_of_chat(request) > LONG_TALK
     return False
 
 
-def _size(chat: ChatRequest) -> int:
+def size_of_chat(chat: ChatRequest) -> int:
     """Characters of a conversation with its tools, and of a raw prompt."""
     told = sum(one.size for one in chat.messages) + sum(tool.size for tool in chat.tools)
     return told + len(chat.prompt or "")
@@ -99,6 +99,8 @@ class Work:
         arrived, started, rested  when the gate got it, when its turn came, and when its latest part ended, on its clock
         peers     all unfinished work of the gate; any thread
         gives_way as ``Queue.gives_way``
+        prompt    characters of its prompt, where that is long
+        told      something of the answer, beyond the size of the prompt, was told
         kept_out  it may not begin beside the answers under way, and has room in the place of one
         reduced   the prompt was too long for a context that memory had made smaller
         patience  until when it waits for the whole one beside other answers, on the gate's clock
@@ -129,6 +131,8 @@ class Work:
     spare: Callable[[], bool] = no_room
     number: int = 0
     kept_out: bool = False
+    prompt: int = 0
+    told: bool = False
 
     @property
     def whole(self) -> bool:
@@ -142,6 +146,11 @@ class Work:
         """
         self.request, self.prepared = NO_REQUEST, None
         self.emit, self.room, self.spare, self.keep = ignore, always, no_room, keep
+
+    def tell(self, event: Event) -> None:
+        """Pass an event on."""
+        self.emit(event)
+        self.told = self.told or not isinstance(event, messages.PromptEvent | messages.LoosenedEvent)
 
     def abort(self, reason: EdgeserveError) -> None:
         """Stop within one token or segment and end with ``reason``. The first reason counts."""

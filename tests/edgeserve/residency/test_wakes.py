@@ -121,7 +121,7 @@ class Admitted:
     def run(self, call: Callable[..., Any], *args: Any) -> Any:
         return call(*args)
 
-    def emit(self, event: object) -> None:
+    def tell(self, event: object) -> None:
         pass
 
     def room(self) -> bool:
