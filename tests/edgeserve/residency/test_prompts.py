@@ -27,6 +27,7 @@ from edgeserve.messages import (
     Request,
     SpeakRequest,
     TokenEvent,
+    Tool,
 )
 from edgeserve.residency.prompts import LONG_PROMPT, LONGEST, PICTURE, size_of
 from edgeserve.residency.queue import Queue
@@ -60,6 +61,7 @@ def take_all(queue: Queue) -> list[Work]:
     (ChatRequest((Message("user", (ImagePart(b"", "image/png"),)),)), PICTURE),
     (ChatRequest(prompt="x" * 5000, ahead=True), 0),
     (ChatRequest(prompt="x" * 5000, count="only"), 0),
+    (ChatRequest(prompt="x" * 5000, tools=(Tool("f", "", "{}"),)), 0),
     (SpeakRequest("x" * 5000), 0),
 ])  # fmt: skip
 def test_the_size_of_a_prompt(request_: Request, size: int) -> None:
