@@ -13,7 +13,7 @@ from edgeserve.messages import ChatRequest, Request
 from edgeserve.residency.work import Work, size_of_chat
 
 LONG_PROMPT = 2048
-"""Characters of a prompt, some 500 tokens, that is read within two seconds or so. A shorter one waits for no other."""
+"""Characters of a prompt, some 500 tokens, that take a small box a few seconds. A shorter one waits for no other."""
 LONGEST = 1 << 15
 """Characters from which all prompts count alike: a longer one may be shortened to as many tokens as another."""
 PICTURE = 4096

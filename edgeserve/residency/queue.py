@@ -51,7 +51,7 @@ class Queue:
             return iter(tuple(self._open))
 
     def waits(self) -> bool:
-        """True when work waits for its turn. An answer at rest waits for its reader first."""
+        """True when work waits for its turn: no answer at rest that is not read, and no prompt behind its client's."""
         with self._state:
             return bool(self._whole) or any(map(self._able, self._waiting)) or any(map(_is_read, self._resting))
 
