@@ -18,6 +18,10 @@ from edgeserve.chat_parts import Tool as Tool
 from edgeserve.chat_parts import ToolCall as ToolCall
 from edgeserve.chat_parts import ToolChoice as ToolChoice
 from edgeserve.dataclass import dataclass
+from edgeserve.lists import EmbeddingEvent as EmbeddingEvent
+from edgeserve.lists import EmbedRequest as EmbedRequest
+from edgeserve.lists import RerankEvent as RerankEvent
+from edgeserve.lists import RerankRequest as RerankRequest
 from edgeserve.slots import SlotEvent as SlotEvent
 from edgeserve.slots import SlotRequest as SlotRequest
 from edgeserve.sound import INPUT_SAMPLE_RATE as INPUT_SAMPLE_RATE
@@ -202,55 +206,15 @@ class LoosenedEvent:
     keywords: tuple[str, ...]
 
 
-ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent | LoosenedEvent | PromptEvent
-
-
 @dataclass(frozen=True, slots=True)
-class EmbedRequest:
-    """Texts, or their tokens, to turn into vectors. ``cut``: cut longer ones. The rest is as in ``ChatRequest``."""
+class HeldEvent:
+    """The answer has begun, with words that may be a call of a tool. They are told when it is whole.
 
-    inputs: tuple[str | tuple[int, ...], ...]
-    adapters: tuple[tuple[str, float], ...] | None = None
-    cut: bool = False
-    salt: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddingEvent:
-    """The next input as a vector of length 1, float32 little-endian. The input has ``tokens`` tokens."""
-
-    vector: bytes = field(repr=False)
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class RerankRequest:
-    """Documents to judge by a query.
-
-    - ``max_tokens``: tokens of the query with one document at most; None: as many as the model reads
-    - ``max_document_tokens``: tokens of one document at most; None: as many as there is room for
-    - ``cut``: cut longer documents at their end; without it, one is an error
+    The host alone sees this event.
     """
 
-    query: str
-    documents: tuple[str, ...]
-    max_tokens: int | None = None
-    max_document_tokens: int | None = None
-    cut: bool = True
 
-
-@dataclass(frozen=True, slots=True)
-class RerankEvent:
-    """The relevance of the next document.
-
-    - ``logit``: higher is more relevant; its sigmoid is a probability
-    - ``tokens``: tokens that the model read, the query with the document
-    - ``cut``: the document was cut
-    """
-
-    logit: float
-    tokens: int
-    cut: bool = False
+ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent | LoosenedEvent | PromptEvent | HeldEvent
 
 
 LONG_CHARS = 8192

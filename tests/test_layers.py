@@ -15,7 +15,7 @@ SERVER = (
     "edgeserve.dataclass",
     "edgeserve.errors edgeserve.sound edgeserve.slots edgeserve.strict_json edgeserve.units edgeserve.device "
     "edgeserve.duration edgeserve.setting_values edgeserve.clients edgeserve.ending",
-    "edgeserve.chat_parts edgeserve.speech edgeserve.credentials edgeserve.splits",
+    "edgeserve.chat_parts edgeserve.lists edgeserve.speech edgeserve.credentials edgeserve.splits",
     "edgeserve.jobs edgeserve.messages edgeserve.settings edgeserve.shares",
     "edgeserve.engine",
     "edgeserve.engine_abilities",

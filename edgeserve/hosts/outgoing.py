@@ -97,7 +97,7 @@ def _short(event: Event, writer: codec.Writer) -> object:
 class GuestRuns(Runs):
     """Sends the events of each round before the step that follows it."""
 
-    passes_rests = True  # to the serving process
+    passes_all = True  # to the serving process
 
     def __init__(self, flush: Callable[[], None]) -> None:
         super().__init__(lambda: None, time.monotonic)

@@ -21,11 +21,8 @@ PICTURE = 4096
 
 
 def size_of(request: Request) -> int:
-    """Characters of a long prompt of a chat; 0 for a short one, one that nobody waits for, and other requests.
-
-    0 with tools, too: a call is told when it is whole, so that nobody knows before that its prompt was read.
-    """
-    if not isinstance(request, ChatRequest) or request.ahead or request.tools or request.count == "only":
+    """Characters of a long prompt of a chat; 0 for a short one, one that nobody waits for, and other requests."""
+    if not isinstance(request, ChatRequest) or request.ahead or request.count == "only":
         return 0
     size = size_of_chat(request) + PICTURE * len(request.images)
     return min(size, LONGEST) if size >= LONG_PROMPT else 0

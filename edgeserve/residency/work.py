@@ -100,7 +100,7 @@ class Work:
         peers     all unfinished work of the gate; any thread
         gives_way as ``Queue.gives_way``
         prompt    characters of its prompt, where that is long
-        told      something of the answer, beyond the size of the prompt, was told
+        told      the answer has begun: its prompt was read
         kept_out  it may not begin beside the answers under way, and has room in the place of one
         reduced   the prompt was too long for a context that memory had made smaller
         patience  until when it waits for the whole one beside other answers, on the gate's clock

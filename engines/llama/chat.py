@@ -30,6 +30,7 @@ from edgeserve.messages import (
     ContextRequest,
     EmbeddingEvent,
     EmbedRequest,
+    HeldEvent,
     LoosenedEvent,
     Message,
     PromptEvent,
@@ -81,7 +82,7 @@ class LlamaChat(LlamaLadder):
             for event in events:
                 if event is None:
                     self.step()
-                else:
+                elif not isinstance(event, HeldEvent):
                     yield event
 
     @property

@@ -61,7 +61,7 @@ def take_all(queue: Queue) -> list[Work]:
     (ChatRequest((Message("user", (ImagePart(b"", "image/png"),)),)), PICTURE),
     (ChatRequest(prompt="x" * 5000, ahead=True), 0),
     (ChatRequest(prompt="x" * 5000, count="only"), 0),
-    (ChatRequest(prompt="x" * 5000, tools=(Tool("f", "", "{}"),)), 0),
+    (ChatRequest(prompt="x" * 5000, tools=(Tool("f", "", "{}"),)), 5002),
     (SpeakRequest("x" * 5000), 0),
 ])  # fmt: skip
 def test_the_size_of_a_prompt(request_: Request, size: int) -> None:
