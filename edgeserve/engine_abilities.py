@@ -218,12 +218,27 @@ class Preparing(Protocol):
     """An engine that checks and prepares a request before its turn, beside the answers under way. Optional."""
 
     def prepare(self, request: ContextRequest | RerankRequest) -> object:
-        """The prepared request for ``Batching.run``. Any thread.
+        """The prepared request for ``Batching.run``, which may be ``Prompted``. Any thread.
 
         The engine was warm or hot when the call began, and may be closed meanwhile. Raises InvalidRequest for a mistake
         of the client, and EngineFailure for a closed engine.
         """
         ...
+
+
+@runtime_checkable
+class Prompted(Protocol):
+    """A prepared request that knows the size of its prompt. Optional."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        """0 for a request without a prompt, or with one whose tokens are not counted yet."""
+        ...
+
+
+def prompt_tokens(prepared: object) -> int:
+    """As ``Prompted.prompt_tokens``; 0 for a prepared request that does not know it."""
+    return prepared.prompt_tokens if isinstance(prepared, Prompted) else 0
 
 
 @runtime_checkable

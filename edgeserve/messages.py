@@ -207,14 +207,11 @@ class LoosenedEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldEvent:
-    """The answer has begun, with words that may be a call of a tool. They are told when it is whole.
-
-    The host alone sees this event.
-    """
+class ReadEvent:
+    """The prompt was read, and the answer has begun, of which nothing can be told yet. No reader gets this."""
 
 
-ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent | LoosenedEvent | PromptEvent | HeldEvent
+ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent | LoosenedEvent | PromptEvent | ReadEvent
 
 
 LONG_CHARS = 8192

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 import edgeserve.audio.clip
 import edgeserve.audio.piped  # noqa: F401 - both may come with a request
 from edgeserve.engine import Engine
-from edgeserve.engine_abilities import Preparing
+from edgeserve.engine_abilities import Preparing, prompt_tokens
 from edgeserve.errors import Cancelled, NotSupported
 from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.busy import Busy
@@ -153,8 +153,9 @@ class Guest:
 
     def _prepare(self, engine: Preparing, number: int, request: Request) -> None:
         @growth.others.work()
-        def prepare() -> None:
-            self._prepared[number] = (request, engine.prepare(request))  # type: ignore[arg-type]  # of its kind
+        def prepare() -> int:
+            found = self._prepared[number] = (request, engine.prepare(request))  # type: ignore[arg-type]  # of its kind
+            return prompt_tokens(found[1])
 
         self._answer(number, prepare)
 
@@ -263,15 +264,14 @@ class Guest:
         self._end(answer.number, error, failed=self._loop.failed)
 
     def _call(self, frame: Frame) -> None:
-        method, *arguments = codec.read(frame.head, frame.body)
-        try:
-            result = self._steps.take(method, arguments)
-        except Exception as error:
-            self._tell_state()
-            self._end(frame.number, error)
-        else:
-            self._tell_state()
-            self._end(frame.number, result=result)
+        def step() -> object:
+            method, *arguments = codec.read(frame.head, frame.body)
+            try:
+                return self._steps.take(method, arguments)
+            finally:
+                self._tell_state()
+
+        self._answer(frame.number, step)
 
     # Telling
 

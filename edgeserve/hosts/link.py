@@ -99,9 +99,10 @@ class Link:
         """Let the engine do a step, after the answers under way; returns its result. Raises the error of the step."""
         return self._result_of(Kind.CALL, [method, *arguments])[1]
 
-    def prepare(self, request: Request) -> int:
-        """Prepare a request beside the answers under way; returns its number. Raises the error of its check."""
-        return self._result_of(Kind.PREPARE, request)[0]
+    def prepare(self, request: Request) -> tuple[int, int]:
+        """Prepare a request beside the answers under way; returns its number and tokens. Raises its error."""
+        number, tokens = self._result_of(Kind.PREPARE, request)
+        return number, tokens if isinstance(tokens, int) else 0  # as for ``detect``
 
     def detect(self, request: DetectRequest) -> SpeechChances:
         """Tell speech from other sounds, beside the answers under way. Raises the error of the engine."""

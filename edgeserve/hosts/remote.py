@@ -35,8 +35,8 @@ ENTRY, PREPARE = "edgeserve.hosts.worker_entry:main", "edgeserve.hosts.worker_en
 class Prepared:
     """A request that the worker of ``link`` has prepared under ``number``, and keeps until it is run or forgotten."""
 
-    def __init__(self, link: Link, number: int) -> None:
-        self.link, self.number = link, number
+    def __init__(self, link: Link, number: int, prompt_tokens: int) -> None:
+        self.link, self.number, self.prompt_tokens = link, number, prompt_tokens
         self.run = False
 
     def __del__(self) -> None:
@@ -247,7 +247,7 @@ class RemoteEngine:
         link = self.link
         if link is None:
             raise EngineFailure(f"{self.spec.name} is closed")
-        return Prepared(link, link.prepare(request))
+        return Prepared(link, *link.prepare(request))
 
     def run(
         self, request: Request, cancel: Cancel, prepared: object | None = None

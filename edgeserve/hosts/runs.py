@@ -16,7 +16,7 @@ from edgeserve.hosts.run import Answer, Ended, Run
 from edgeserve.messages import (
     DiarizeRequest,
     EmbedRequest,
-    HeldEvent,
+    ReadEvent,
     RerankRequest,
     Rest,
     SpeakRequest,
@@ -46,8 +46,8 @@ class Runs:
     """``check`` raises MemoryPressure when memory is critical. ``clock`` in seconds.
 
     ``in_the_way``: whether requests to other engines wait for these answers. Then each rests: at its next ``Rest``, or
-    behind its next text. So does, at its ``Rest``, one beside which another client's has no room. ``passes_all``:
-    what is for the host alone, a ``Rest`` or ``HeldEvent``, goes to the reader, which decides.
+    behind its next text. So does, at its ``Rest``, one beside which another client's has no room. ``passes_all``: a
+    ``Rest`` goes to the reader, which decides, and so does a ``ReadEvent``.
 
     The loop's thread alone changes the runs. Other threads may read ``stuck`` and ``slowest``.
     """
@@ -197,12 +197,10 @@ class Runs:
         if run.paused is not None:
             run.waited, run.paused = self._waited(run, run.paused), None
         while (event := next(run.answer)) is not None:
-            if isinstance(event, Rest) and not self.passes_all:
+            if isinstance(event, ReadEvent | Rest) and not self.passes_all:
+                work.told |= isinstance(event, ReadEvent)
                 if self._is_awaited(run) and work.rest_behind(event, run.events):
                     return False
-                continue
-            if isinstance(event, HeldEvent) and not self.passes_all:
-                work.told = True
                 continue
             work.tell(event)
             run.events += 1

@@ -89,7 +89,6 @@ class Queue:
     def add(self, work: Work) -> None:
         with self._state:
             self._open[work] = None
-            work.prompt = size_of(work.request)
             (self._reading if work.is_long_text else self._arriving).add(work)
 
     def arriving(self, long_texts: bool = False) -> Work | None:
@@ -102,7 +101,7 @@ class Queue:
         with self._state:
             if not (self._arriving.remove(work, turn=True) or self._reading.remove(work, turn=True)):
                 return False
-            work.number = next(self._numbers)
+            work.number, work.prompt = next(self._numbers), size_of(work)
             (self._whole if work.whole else self._waiting).add(work)
             return True
 

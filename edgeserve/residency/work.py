@@ -99,8 +99,8 @@ class Work:
         arrived, started, rested  when the gate got it, when its turn came, and when its latest part ended, on its clock
         peers     all unfinished work of the gate; any thread
         gives_way as ``Queue.gives_way``
-        prompt    characters of its prompt, where that is long
-        told      the answer has begun: its prompt was read
+        prompt    tokens of its prompt, where that is long
+        told      the prompt was read: something of the answer, beyond its size, was told, or could be
         kept_out  it may not begin beside the answers under way, and has room in the place of one
         reduced   the prompt was too long for a context that memory had made smaller
         patience  until when it waits for the whole one beside other answers, on the gate's clock

@@ -13,7 +13,7 @@ from typing import TypeVar
 from edgeserve.engine import Cancel, ModelSpec, Rung
 from edgeserve.engine_abilities import ModelFacts
 from edgeserve.engines.fake.engine import FakeEngine
-from edgeserve.engines.fake.texts import BINS, calls_in, json_in, logprob, read_text, vector, words_of
+from edgeserve.engines.fake.texts import BINS, Ready, calls_in, json_in, logprob, read_text, vector, words_of
 from edgeserve.engines.shortening import shortened
 from edgeserve.engines.thinking import Teller, Thoughts
 from edgeserve.errors import Busy, ContextOverflow, EngineFailure, InvalidRequest, NotFound, NotSupported
@@ -281,11 +281,11 @@ class FakePreparingChat(FakeBatchChat):
 
     prepared_early = 0
 
-    def prepare(self, request: ContextRequest) -> str:
+    def prepare(self, request: ContextRequest) -> Ready:
         self._hold("read" if isinstance(request, TextRequest) else "prepare")
         if isinstance(request, ChatRequest) and "refused" in self._prompt(request).split():
             raise InvalidRequest("the prompt says that it is refused", param="messages")
-        return "ready"
+        return Ready(self._prompt(request) if isinstance(request, ChatRequest) else "")
 
     def run(
         self,
@@ -294,6 +294,6 @@ class FakePreparingChat(FakeBatchChat):
         prepared: object | None = None,
     ) -> Generator[ContextEvent | None, None, None]:
         self.prepared_early += prepared is not None
-        if (prepared or self.prepare(request)) != "ready":
+        if not isinstance(prepared or self.prepare(request), Ready):
             raise EngineFailure(f"{self.spec.name} got a request that another engine prepared")
         yield from super().run(request, cancel, prepared)

@@ -17,6 +17,13 @@ BINS = 8
 """Numbers of a vector."""
 
 
+class Ready:
+    """A prepared request. It is ``Prompted``."""
+
+    def __init__(self, prompt: str) -> None:
+        self.prompt_tokens = len(prompt.split())
+
+
 def read_text(request: TextRequest, prompt: str, context: int) -> TextEvent:
     """The answer to a request. ``prompt``: of its conversation. Raises InvalidRequest for a token that is none."""
     if request.chat is None and request.text is None:

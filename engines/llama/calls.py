@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from edgeserve import strict_json
-from edgeserve.messages import ChatEvent, FinishEvent, HeldEvent, TokenEvent, Tool, ToolCall, ToolCallEvent
+from edgeserve.messages import ChatEvent, FinishEvent, ReadEvent, TokenEvent, Tool, ToolCall, ToolCallEvent
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
 
@@ -28,17 +28,17 @@ def with_calls(
 ) -> Iterator[ChatEvent | None]:
     """The events of an answer, with calls of ``tools`` as ToolCallEvents; only the first call unless ``several``.
 
-    Text that only looks like a call stays text. None passes through. A HeldEvent stands for the first text, if that may
-    be a call.
+    Text that only looks like a call stays text. None passes through. An answer that begins with what may become a call
+    begins with a ReadEvent.
     """
     reader = CallReader({tool.name for tool in tools})
-    called = begun = False
+    called = told = False
     for event in events:
         if isinstance(event, TokenEvent):
             found = reader.feed(event.text)
-            if not (found or begun):
-                yield HeldEvent()
-            begun = True
+            if not told and not found:
+                yield ReadEvent()
+            told = True
         else:
             found = reader.flush() if isinstance(event, FinishEvent) else []
         for one in found:

@@ -30,10 +30,10 @@ from edgeserve.messages import (
     ContextRequest,
     EmbeddingEvent,
     EmbedRequest,
-    HeldEvent,
     LoosenedEvent,
     Message,
     PromptEvent,
+    ReadEvent,
     SlotEvent,
     SlotRequest,
     TextEvent,
@@ -82,7 +82,7 @@ class LlamaChat(LlamaLadder):
             for event in events:
                 if event is None:
                     self.step()
-                elif not isinstance(event, HeldEvent):
+                elif not isinstance(event, ReadEvent):
                     yield event
 
     @property

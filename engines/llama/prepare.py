@@ -62,6 +62,11 @@ class Prepared:
     loosened: tuple[str, ...] = ()
 
     @property
+    def prompt_tokens(self) -> int:
+        """As ``Prompted.prompt_tokens``: pictures are not counted here."""
+        return len(self.tokens)
+
+    @property
     def own(self) -> bool:
         """Whether the rules are a grammar that the client wrote."""
         if self.rules is None:

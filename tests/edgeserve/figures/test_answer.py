@@ -75,5 +75,5 @@ def test_every_event_is_known_or_left_out_on_purpose() -> None:
         messages.SlotEvent,
         messages.TextEvent,
         messages.Rest,  # no reader gets it
-        messages.HeldEvent,  # nor this
+        messages.ReadEvent,  # nor this
     }

@@ -79,7 +79,8 @@ class TestProcessHost(HostContract):
         host = cast(ProcessHost, self.host(PREPARING))
         with host.hold():
             host.climb(Rung.HOT)
-            prepared = host.remote.prepare(ask("one"))
+            prepared = host.remote.prepare(ask("one two"))
+            assert prepared.prompt_tokens == 2
             host.step_down(Rung.WARM)  # by the keep_alive of an earlier request
             host.climb(Rung.HOT)
             events = [one for one in host.remote.run(ask("one"), threading.Event(), prepared) if one is not None]

@@ -15,7 +15,7 @@ from support.gates import Clock, Mailbox
 from edgeserve.clients import Client
 from edgeserve.errors import MemoryPressure
 from edgeserve.hosts.runs import CHECK_EVERY, MOST_KEPT, Runs
-from edgeserve.messages import AudioEvent, HeldEvent, Rest, SpeakRequest, TokenEvent
+from edgeserve.messages import AudioEvent, ReadEvent, Rest, SpeakRequest, TokenEvent
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import Admitted, Work, ignore
 
@@ -50,18 +50,6 @@ def test_an_answer_goes_on_to_its_next_step_and_gives_its_memory_back_at_its_end
     ended, stepping = runs.advance()
     assert ([one.error for one in ended], stepping) == ([None], False)
     assert (box.items.qsize(), len(runs), freed) == (2, 0, ["freed"])
-
-
-@each(("passes_all", "heard"), [(False, []), (True, [HeldEvent()])])
-def test_the_host_alone_sees_that_the_first_words_are_held_back(passes_all: bool, heard: list[HeldEvent]) -> None:
-    runs = Runs(nothing, Clock())
-    runs.passes_all = passes_all
-    box, _ = add(runs, (event for event in (None, HeldEvent(), None)))
-    (run,) = runs
-    for told in (False, True):
-        runs.advance()
-        assert run.work.told == told
-    assert [box.items.get() for _ in range(box.items.qsize())] == heard
 
 
 def test_the_pressure_is_checked_between_events_and_ends_the_answer_that_finds_it() -> None:
@@ -220,6 +208,19 @@ def test_an_answer_that_has_room_again_waits_for_the_engine_and_for_no_reader() 
     assert runs.slowest(0) is None
     paused.work.cancel.set()
     assert runs.slowest(5) is paused.work
+
+
+@each(("passes", "heard"), [(False, []), (True, [ReadEvent()])])
+def test_a_prompt_that_was_read_lets_the_next_one_begin_and_is_told_to_no_reader(
+    passes: bool, heard: list[ReadEvent]
+) -> None:
+    runs = Runs(nothing, Clock())
+    runs.passes_all = passes
+    box, _ = add(runs, (event for event in (ReadEvent(), None)))
+    (run,) = runs
+    assert runs.advance() == ([], True)
+    assert run.work.told
+    assert [box.items.get() for _ in range(box.items.qsize())] == heard
 
 
 @each(

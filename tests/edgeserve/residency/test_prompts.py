@@ -16,6 +16,7 @@ from support.server import until
 
 from edgeserve.clients import Client
 from edgeserve.engines.fake.chat import FakeBatchChat
+from edgeserve.engines.fake.texts import Ready
 from edgeserve.messages import (
     ChatRequest,
     ContextEvent,
@@ -29,7 +30,7 @@ from edgeserve.messages import (
     TokenEvent,
     Tool,
 )
-from edgeserve.residency.prompts import LONG_PROMPT, LONGEST, PICTURE, size_of
+from edgeserve.residency.prompts import CHARACTERS, LONG_PROMPT, LONGEST, PICTURE, size_of
 from edgeserve.residency.queue import Queue
 from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import Done, Work
@@ -54,18 +55,26 @@ def take_all(queue: Queue) -> list[Work]:
 
 
 @each("request_, size", [
-    (chat(LONG_PROMPT - 1), 0),
-    (chat(LONG_PROMPT), LONG_PROMPT),
-    (ChatRequest(prompt="x" * 5000), 5000),
-    (chat(LONGEST + 1), LONGEST),
+    (chat(CHARACTERS * LONG_PROMPT - 1), 0),
+    (chat(CHARACTERS * LONG_PROMPT), LONG_PROMPT),
+    (ChatRequest(prompt="x" * 5000), 1250),
+    (chat(CHARACTERS * (LONGEST + 1)), LONGEST),
     (ChatRequest((Message("user", (ImagePart(b"", "image/png"),)),)), PICTURE),
     (ChatRequest(prompt="x" * 5000, ahead=True), 0),
     (ChatRequest(prompt="x" * 5000, count="only"), 0),
-    (ChatRequest(prompt="x" * 5000, tools=(Tool("f", "", "{}"),)), 5002),
+    (ChatRequest(prompt="x" * 5000, tools=(Tool("f", "", "{}"),)), 1250),
     (SpeakRequest("x" * 5000), 0),
 ])  # fmt: skip
 def test_the_size_of_a_prompt(request_: Request, size: int) -> None:
-    assert size_of(request_) == size
+    assert size_of(Work(request_, lambda item: None)) == size
+
+
+@each("tokens, size", [(LONG_PROMPT - 1, 0), (LONG_PROMPT, LONG_PROMPT), (LONGEST + 1, LONGEST + 1)])
+def test_tokens_count_where_the_engine_has_counted_them(tokens: int, size: int) -> None:
+    """Four prompts of 1,900 digits or tokens, or of 480 rare characters, were short, and all of them began."""
+    work = Work(chat(1900), lambda item: None)
+    work.prepared = Ready("one " * tokens)
+    assert size_of(work) == size
 
 
 def test_a_long_prompt_begins_once_the_one_before_it_was_read() -> None:
@@ -97,6 +106,19 @@ def test_a_prompt_behind_one_that_ends_without_a_word(unread: bool) -> None:
     assert take_all(queue) == [second]
 
 
+def test_an_unread_answer_keeps_the_others_of_its_request_waiting() -> None:
+    """They have the same reader. All prompts of a list began behind the first answer that filled the mailbox."""
+    queue = Queue(threading.Condition(), lambda: 4)
+    works = [add(queue, chat(9000)) for _ in range(3)]
+    first, second, other = works
+    second.place = first.place
+    first.room = lambda: False
+    assert take_all(queue) == [first, other]
+    first.tell(TokenEvent("a"))
+    other.tell(TokenEvent("a"))
+    assert take_all(queue) == [second]
+
+
 def test_a_prompt_that_waits_for_one_of_its_client_takes_no_place_of_an_unread_answer() -> None:
     queue = Queue(threading.Condition(), lambda: 2)
     unread, first, second = add(queue, chat(10), BOB), add(queue, chat(9000)), add(queue, chat(9000))
@@ -108,7 +130,7 @@ def test_a_prompt_that_waits_for_one_of_its_client_takes_no_place_of_an_unread_a
 
 
 @examples(200)
-@given(st.lists(st.integers(LONG_PROMPT, 2 * LONGEST), min_size=1, max_size=30))
+@given(st.lists(st.integers(CHARACTERS * LONG_PROMPT, 8 * LONGEST), min_size=1, max_size=30))
 def test_a_client_keeps_others_from_an_engine_with_twice_its_longest_prompt_at_most(sizes: Sequence[int]) -> None:
     """However they are chosen: each that begins beside another is less than half of it. And each has its turn."""
     queue = Queue(threading.Condition(), lambda: 4)

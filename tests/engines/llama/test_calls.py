@@ -12,7 +12,7 @@ from support.examples import examples
 
 from edgeserve import strict_json
 from edgeserve.engines.llama.calls import CallReader, with_calls
-from edgeserve.messages import ChatEvent, FinishEvent, HeldEvent, TokenEvent, Tool, ToolCall, ToolCallEvent
+from edgeserve.messages import FinishEvent, ReadEvent, TokenEvent, Tool, ToolCall, ToolCallEvent
 
 F, G = ToolCall("f", '{"a": 1}'), ToolCall("g", "{}")
 BLOCK = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
@@ -68,16 +68,14 @@ def test_events_end_with_tool_calls(several: bool, count: int) -> None:
     events = [None, TokenEvent(BLOCK), TokenEvent(BLOCK), FinishEvent("stop", 5, 9, 2)]
     got = list(with_calls(events, (Tool("f"),), several=several))
     assert got == [None, *[ToolCallEvent(F)] * count, FinishEvent("tool_calls", 5, 9, 2)]
+    cut = [TokenEvent('{"name": "f"'), FinishEvent("length", 5, 9)]
+    assert list(with_calls(cut, (Tool("f"),), several=several)) == [ReadEvent(), *cut]
 
 
-@each(("said", "told"), [
-    (['{"na', 'me": "f"'], [HeldEvent(), TokenEvent('{"name": "f"')]),
-    (["<tool", "_call>{"], [HeldEvent(), TokenEvent("<tool_call>{")]),
-    (["Hello", "<tool_call>{"], [TokenEvent("Hello"), TokenEvent("<tool_call>{")]),
-])  # fmt: skip
-def test_the_first_words_are_an_event_though_they_may_be_a_call(said: list[str], told: list[ChatEvent]) -> None:
-    end = FinishEvent("length", 5, 9)
-    assert list(with_calls([*map(TokenEvent, said), end], (Tool("f"),), several=True)) == [*told, end]
+def test_an_answer_that_tells_nothing_yet_tells_that_its_prompt_was_read() -> None:
+    """Once: other prompts of its client wait for that."""
+    events = [TokenEvent(one) for one in ("<tool", "_call>", '{"name": "f"}</tool_call>')]
+    assert list(with_calls(events, (Tool("f"),), several=True)) == [ReadEvent(), ToolCallEvent(ToolCall("f", "{}"))]
 
 
 arguments = st.recursive(
