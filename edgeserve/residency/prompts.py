@@ -27,9 +27,10 @@ def size_of(work: Work) -> int:
     request = work.request
     if not isinstance(request, ChatRequest) or request.ahead or request.count == "only":
         return 0
-    size = prompt_tokens(work.prepared) or min(
-        size_of_chat(request) // CHARACTERS + PICTURE * len(request.images), LONGEST
-    )
+    if work.whole:
+        return LONGEST  # nobody could count it: a smaller context does not hold it
+    guess = size_of_chat(request) // CHARACTERS + PICTURE * len(request.images)
+    size = prompt_tokens(work.prepared) or min(guess, LONGEST)
     return size if size >= LONG_PROMPT else 0
 
 

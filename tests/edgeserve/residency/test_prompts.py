@@ -17,6 +17,7 @@ from support.server import until
 from edgeserve.clients import Client
 from edgeserve.engines.fake.chat import FakeBatchChat
 from edgeserve.engines.fake.texts import Ready
+from edgeserve.errors import ContextReduced
 from edgeserve.messages import (
     ChatRequest,
     ContextEvent,
@@ -75,6 +76,13 @@ def test_tokens_count_where_the_engine_has_counted_them(tokens: int, size: int) 
     work = Work(chat(1900), lambda item: None)
     work.prepared = Ready("one " * tokens)
     assert size_of(work) == size
+
+
+def test_a_prompt_that_asks_for_the_whole_context_is_long() -> None:
+    """Nobody has counted it: four of 1,900 digits that a smaller context did not hold began at once."""
+    work = Work(chat(10), lambda item: None)
+    assert work.ask_for_whole(ContextReduced("the context holds 512 tokens"))
+    assert size_of(work) == LONGEST
 
 
 def test_a_long_prompt_begins_once_the_one_before_it_was_read() -> None:
