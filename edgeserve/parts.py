@@ -84,12 +84,15 @@ class Makers:
             limit=self._config.server.live_sessions,
             idle_seconds=self._config.server.live_idle_seconds,
             max_seconds=self._limits.max_audio_seconds,
+            traffic=self._pool.governor.accounts.traffic,
         )
 
     def _places(self) -> Any:
-        from edgeserve.api.places import Places
+        from edgeserve.api.places import Places, most_sound
 
-        return Places(self._config.server.live_sessions)
+        governor = self._pool.governor
+        most = most_sound(governor.probe.known().total)
+        return Places(self._config.server.live_sessions, most_sound=most, traffic=governor.accounts.traffic)
 
     def _listeners(self) -> Any:
         from edgeserve.api.places import Places

@@ -9,13 +9,22 @@ from collections.abc import Callable, Iterator
 
 from edgeserve.clients import Client, Groups
 from edgeserve.errors import Busy
+from edgeserve.memory.traffic import Kept, Traffic
 from edgeserve.shares import Shares, half, has_share
 from edgeserve.units import MB
 
 SILENT_SECONDS = 60.0
 """A session without events for so long gives its place to a client that has fewer."""
-SOUND_BYTES = 96 * MB
-"""Bytes of sound that all sessions keep until it is heard. Clients share them; one has half of them at most."""
+SOUND_BYTES, SOUND_MEMORY = 96 * MB, 8
+"""Bytes of sound that all sessions keep until it is heard, and bytes of the machine's memory for each of them.
+
+Clients share them; one has half of them at most. The budget leaves as much to clients beside all engines.
+"""
+
+
+def most_sound(memory: int) -> int:
+    """Bytes of sound that sessions may keep on a machine of so many bytes."""
+    return min(SOUND_BYTES, memory // SOUND_MEMORY)
 
 
 class Place:
@@ -27,7 +36,7 @@ class Place:
         """Whether the session must end, since its place has been given away."""
         self.sound = 0
         """Bytes of sound that the session keeps."""
-        self._places = places
+        self._places, self._kept = places, Kept(places.traffic)
         self.touch()
 
     def touch(self) -> None:
@@ -41,13 +50,22 @@ class Place:
         """
         if sound > self.sound:
             self._places.check_sound(self, sound)
+        self._count(sound)
+
+    def leave(self) -> None:
+        """Keep nothing more."""
+        self._count(0)
+
+    def _count(self, sound: int) -> None:
         self.sound = sound
+        self._kept.count(sound)
 
 
 class Places:
     """At most ``limit`` sessions at once; one client has a share of them (``has_share``).
 
     ``words``: what the sessions are. ``remedy``: what a refused client may do. ``clock`` counts seconds.
+    ``most_sound``: bytes of sound that all sessions may keep, which ``traffic`` counts.
     """
 
     def __init__(
@@ -56,9 +74,12 @@ class Places:
         words: str = "conversations",
         remedy: str = "close one, or raise live_sessions in models.toml",
         clock: Callable[[], float] = time.monotonic,
+        *,
+        most_sound: int = SOUND_BYTES,
+        traffic: Traffic | None = None,
     ) -> None:
-        self.clock = clock
-        self._limit = limit
+        self.clock, self.traffic = clock, traffic or Traffic()
+        self._limit, self._most_sound = limit, most_sound
         self._words, self._remedy = words, remedy
         self._open: list[Place] = []
 
@@ -74,13 +95,14 @@ class Places:
         try:
             yield place
         finally:
+            place.leave()
             if place in self._open:
                 self._open.remove(place)
 
     def check_sound(self, asking: Place, sound: int) -> None:
         """Raises Busy where a session may not keep so many bytes."""
         others = sum(one.sound for one in self._open if one.client == asking.client and one is not asking)
-        share = SOUND_BYTES // max(2, len({one.client for one in self._open}))
+        share = self._most_sound // max(2, len({one.client for one in self._open}))
         if others + sound > share:
             text = f"your conversations keep {(others + asking.sound) / MB:.1f} MB of sound until it is heard, and the"
             text += f" limit is {share / MB:.0f} MB; this was not taken in: commit or clear what waits, or send slower"

@@ -25,6 +25,7 @@ from edgeserve.live.window import (
     check,
     check_samples,
 )
+from edgeserve.memory.traffic import Traffic
 from edgeserve.messages import INPUT_SAMPLE_RATE, Pcm, TranscribeRequest
 
 STEP_SECONDS, LONGEST_STEP_SECONDS = 1.0, 5.0
@@ -70,7 +71,7 @@ class Session:
     """One session. One event loop uses the object, and calls ``on_news`` there when ``step`` may have news.
 
     ``speakers`` counts the sessions that share the ear's time now. ``loop_time``: shared by all sessions at work on
-    their sound.
+    their sound. ``traffic`` counts the sound that is kept.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Session:
         max_seconds: float,
         speakers: Callable[[], int] = lambda: 1,
         loop_time: LoopTime | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         self.name = name
         self.options = options
@@ -92,7 +94,7 @@ class Session:
         self._max_seconds = max_seconds
         self._speakers = speakers
         self._flushing = False
-        self._window = Window()
+        self._window = Window(traffic)
         self._words = Agreement()
         self._heard = self._quiet = 0.0
         self._asked = self._state()
@@ -177,6 +179,7 @@ class Session:
         self.closed = True
         if self._task is not None:
             self._task.cancel()
+        self._window.forget()
         self._window = Window()
         self.on_news()
 

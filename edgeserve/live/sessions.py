@@ -14,6 +14,7 @@ from edgeserve.errors import Busy, NotFound
 from edgeserve.live.ear import Ear, Options
 from edgeserve.live.pace import LoopTime
 from edgeserve.live.session import Session
+from edgeserve.memory.traffic import Traffic
 from edgeserve.shares import Shares, has_share
 
 log = logging.getLogger("edgeserve.live")
@@ -37,6 +38,7 @@ class Sessions:
         idle_seconds: float = 60.0,
         max_seconds: float = 7200.0,
         clock: Callable[[], float] = time.monotonic,
+        traffic: Traffic | None = None,
     ) -> None:
         self.idle_seconds = idle_seconds
         self.loop_time = LoopTime()
@@ -44,7 +46,7 @@ class Sessions:
         self._ear = ear
         self._limit = limit
         self._max_seconds = max_seconds
-        self._clock = clock
+        self._clock, self._traffic = clock, traffic
         self._open: dict[tuple[str, Client], Session] = {}
         self._clients: dict[Session, Client] = {}
         self._overheard: set[Session] = set()
@@ -60,7 +62,7 @@ class Sessions:
         if has_share(self._limit, shares, client.groups):
             raise self._full(0 if len(shares) >= self._limit else shares.held_by_key(client.groups))
         name = name or f"live_{secrets.token_hex(16)}"
-        session = Session(name, self._ear, options, self._max_seconds, self._speakers, self.loop_time)
+        session = Session(name, self._ear, options, self._max_seconds, self._speakers, self.loop_time, self._traffic)
         session.last_used = self._clock()
         self._open[_place(name, client)] = session
         self._clients[session] = client
@@ -68,7 +70,10 @@ class Sessions:
         return session
 
     def overhear(self, options: Options) -> Session:
-        """A session that no client finds and that never expires: its owner ends it. Takes no place of others."""
+        """A session that no client finds and that never expires: its owner ends it, and counts its sound.
+
+        It takes no place of others.
+        """
         session = Session("", self._ear, options, self._max_seconds, self._speakers, self.loop_time)
         self._overheard = {one for one in self._overheard if not one.closed} | {session}
         return session

@@ -6,6 +6,7 @@ import math
 
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
 from edgeserve.live.speech import FRAME, FRAME_SECONDS, SpeechGate, levels
+from edgeserve.memory.traffic import Kept, Traffic
 from edgeserve.messages import INPUT_SAMPLE_RATE
 
 SAMPLE_BYTES = 4
@@ -50,11 +51,11 @@ def check_samples(data: bytes) -> None:
 class Window:
     """Samples with a flag for each frame. Times are seconds from the session's start.
 
-    The window keeps no silence before the first speech.
+    The window keeps no silence before the first speech. ``traffic`` counts what it keeps.
     """
 
-    def __init__(self) -> None:
-        self._gate = SpeechGate()
+    def __init__(self, traffic: Traffic | None = None) -> None:
+        self._gate, self._kept = SpeechGate(), Kept(traffic or Traffic())
         self._data = bytearray()
         self._flags = bytearray()
         self._dropped = 0
@@ -108,6 +109,11 @@ class Window:
             self.drop(self.end - LEAD_SECONDS)
         elif (first := self._flags.find(1)) > LEAD:
             self._drop_frames(first - LEAD)
+        self._kept.count(len(self._data))
+
+    def forget(self) -> None:
+        """Count no sound any more: the window is used no longer."""
+        self._kept.count(0)
 
     def drop(self, until: float) -> None:
         """Drop the sound before a time."""
@@ -118,3 +124,4 @@ class Window:
         del self._data[: count * FRAME_BYTES]
         del self._flags[:count]
         self._dropped += count
+        self._kept.count(len(self._data))

@@ -63,3 +63,18 @@ class Traffic:
     def since(self, gone: int) -> int:
         """Bytes that were here at some time since ``gone`` was read."""
         return self.came - gone
+
+
+class Kept:
+    """Bytes that a session keeps from one message to the next, in ``traffic``. One thread counts them."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic, self._size = traffic, 0
+
+    def count(self, size: int) -> None:
+        """Count so many bytes from now on."""
+        if size > self._size:
+            self._traffic.come(size - self._size)
+        else:
+            self._traffic.go(self._size - size)
+        self._size = size

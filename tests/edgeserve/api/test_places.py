@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from support.cases import each
 from support.gates import Clock
 
-from edgeserve.api.places import SILENT_SECONDS, SOUND_BYTES, Place, Places
+from edgeserve.api.places import SILENT_SECONDS, SOUND_BYTES, Place, Places, most_sound
 from edgeserve.clients import Client
 from edgeserve.errors import Busy
+from edgeserve.memory.traffic import Traffic
+from edgeserve.units import MB
 
 
 def client(number: int) -> Client:
@@ -93,6 +95,21 @@ def test_a_client_has_half_of_the_sound_and_less_where_more_clients_speak() -> N
             other.keep(other.sound + 1)
         other.keep(10)
         other.keep(SOUND_BYTES // 3 - 100)
+
+
+def test_the_sound_that_sessions_keep_is_no_memory_of_the_server_itself() -> None:
+    traffic = Traffic()
+    places = Places(16, most_sound=most_sound(400 * MB), traffic=traffic)
+    with places.one(client(1)) as one, places.one(client(1)) as other:
+        one.keep(20 * MB)
+        other.keep(2 * MB)
+        assert traffic.held == 22 * MB
+        with pytest.raises(Busy, match=r"limit is 25 MB"):
+            other.keep(6 * MB)
+        one.keep(MB)
+        assert traffic.held == 3 * MB
+    assert traffic.held == 0
+    assert most_sound(16_000 * MB) == SOUND_BYTES
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, SOUND_BYTES)), max_size=40))

@@ -17,6 +17,7 @@ from edgeserve.clients import Client
 from edgeserve.errors import Busy, NotFound
 from edgeserve.live.ear import Options
 from edgeserve.live.sessions import DEFAULT, Sessions
+from edgeserve.memory.traffic import Traffic
 
 ME = Client(address="192.0.2.7")
 OTHER = Client(address="192.0.2.8")
@@ -49,6 +50,22 @@ def test_one_too_many_is_refused_with_numbers() -> None:
         assert sessions.start(Options(), ME).name != first.name
         sessions.close()
         assert len(sessions) == 0
+
+    asyncio.run(run())
+
+
+def test_the_sound_of_sessions_is_no_memory_of_the_server_itself() -> None:
+    async def run() -> None:
+        ear: Any = None
+        traffic = Traffic()
+        sessions = Sessions(ear, limit=4, traffic=traffic)
+        pushed = sessions.start(Options(), ME)
+        await pushed.push(bytes(16_000 * 4))
+        assert 0 < traffic.held == pushed.size
+        await sessions.overhear(Options()).push(bytes(16_000 * 4))  # its owner counts that
+        assert traffic.held == pushed.size
+        sessions.end(pushed)
+        assert traffic.held == 0
 
     asyncio.run(run())
 
