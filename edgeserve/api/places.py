@@ -50,13 +50,10 @@ class Place:
         """
         if sound > self.sound:
             self._places.check_sound(self, sound)
-        self._count(sound)
+        self.count(sound)
 
-    def leave(self) -> None:
-        """Keep nothing more."""
-        self._count(0)
-
-    def _count(self, sound: int) -> None:
+    def count(self, sound: int) -> None:
+        """Count the bytes that the session keeps from now on, however many."""
         self.sound = sound
         self._kept.count(sound)
 
@@ -95,7 +92,7 @@ class Places:
         try:
             yield place
         finally:
-            place.leave()
+            place.count(0)
             if place in self._open:
                 self._open.remove(place)
 

@@ -13,8 +13,8 @@ from edgeserve.talk.companding import compression, expansion
 from edgeserve.talk.resample import Resampler
 
 FULL = 32_768
-PIECE = 2_400
-"""Samples between two turns of other tasks: some milliseconds of work."""
+PIECE, SAMPLE_BYTES = 2_400, 4
+"""Samples between two turns of other tasks, some milliseconds of work; and bytes of one as engines hear it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,10 @@ class Form:
     def seconds(self, size: int) -> float:
         """The length of so many bytes."""
         return size / self.width / self.rate
+
+    def heard(self, size: int) -> int:
+        """Bytes that so many become, as engines hear them: up to eight times as many."""
+        return int(self.seconds(size) * INPUT_SAMPLE_RATE) * SAMPLE_BYTES
 
     def read(self, data: bytes) -> array.array[int]:
         """Whole samples as 16-bit integers."""

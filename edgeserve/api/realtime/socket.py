@@ -26,7 +26,6 @@ from edgeserve.api.realtime.session import Session
 from edgeserve.api.realtime.tasks import Tasks
 from edgeserve.errors import EdgeserveError
 from edgeserve.live.pace import Pace
-from edgeserve.talk.recorded import SECOND
 
 log = logging.getLogger("edgeserve.realtime")
 
@@ -155,8 +154,7 @@ class Talk:
     async def _hear(self, command: commands.Append) -> None:
         """Take sound in. Raises InvalidRequest, and Busy where this client's sessions keep too much sound."""
         pieces = self._session.pieces(command)
-        coming = self._session.config.source.seconds(len(command.audio)) * SECOND
-        self._tasks.keep(int(coming))
+        self._tasks.keep(self._session.config.source.heard(len(command.audio)))
         while True:
             async with self._pace.piece():
                 if (piece := next(pieces, None)) is None:

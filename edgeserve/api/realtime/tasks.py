@@ -15,7 +15,7 @@ from edgeserve.api.realtime.refusal import words
 from edgeserve.api.realtime.response import Response
 from edgeserve.api.realtime.session import Session
 from edgeserve.api.realtime.work import Answer, Detect, Draft, Overhear, Settle, Stop, Undraft, Warm, Work
-from edgeserve.errors import EdgeserveError
+from edgeserve.errors import Busy, EdgeserveError
 from edgeserve.live.pace import Pace
 from edgeserve.messages import FinishEvent
 from edgeserve.talk.forms import Form, Incoming
@@ -59,7 +59,7 @@ class Tasks:
         self._overheard = ""
         """Id of the item whose turn is overheard."""
         self._settling: dict[asyncio.Task[None], int] = {}
-        """Tasks that find words, in the order of their items, with the bytes of their sounds."""
+        """Tasks that find words, in the order of their items, with the bytes of their sounds as engines hear them."""
         self._answers: list[asyncio.Task[None]] = []
         """The answer under way, behind answers that were cancelled and have not let go of their engines."""
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -116,14 +116,7 @@ class Tasks:
                 self._drop_draft()
                 self._read_ahead()
             case Settle():
-                self._stop_overhearing()
-                draft, self._draft = self._draft, None
-                if draft is not None and not work.drafted:
-                    draft.cancel()
-                before = next(reversed(self._settling), None)
-                task = self._start(self._settled(work, draft if work.drafted else None, before))
-                self._settling[task] = len(work.sound)
-                task.add_done_callback(self._forget)
+                self._settle(work)
             case Answer():
                 task = self._start(self._answered(work.response, tuple(self._answers)))
                 self._answers.append(task)
@@ -131,6 +124,23 @@ class Tasks:
             case Stop():
                 if self._answers:
                     self._answers[-1].cancel()
+
+    def _settle(self, work: Settle) -> None:
+        """Find the words of an item. The sound of one that a client wrote is refused as any that comes."""
+        try:
+            if work.form is not None:
+                self.keep(work.size)
+        except Busy as error:
+            self._session.not_transcribed(work.item, error)
+            return
+        self._stop_overhearing()
+        draft, self._draft = self._draft, None
+        if draft is not None and not work.drafted:
+            draft.cancel()
+        before = next(reversed(self._settling), None)
+        task = self._start(self._settled(work, draft if work.drafted else None, before))
+        self._settling[task] = work.size
+        task.add_done_callback(self._forget)
 
     def _forget(self, settled: asyncio.Task[None]) -> None:
         del self._settling[settled]

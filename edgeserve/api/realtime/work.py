@@ -56,6 +56,11 @@ class Settle:
     drafted: bool = False
     form: Form | None = None
 
+    @property
+    def size(self) -> int:
+        """Bytes of the sound as engines hear it."""
+        return self.form.heard(len(self.sound)) if self.form else len(self.sound)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:

@@ -1,0 +1,51 @@
+"""The work of a session as tasks: the sound that they keep."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any
+
+from edgeserve.api.fields import Fields
+from edgeserve.api.limits import Limits
+from edgeserve.api.places import Places
+from edgeserve.api.realtime.config import Config
+from edgeserve.api.realtime.outbox import Outbox
+from edgeserve.api.realtime.session import Session
+from edgeserve.api.realtime.tasks import Tasks
+from edgeserve.clients import Client
+from edgeserve.live.pace import LoopTime, Pace
+from edgeserve.memory.traffic import Traffic
+from edgeserve.units import KB, MB
+
+TELEPHONE = {"audio": {"input": {"format": {"type": "audio/pcmu"}, "turn_detection": None}}}
+
+
+class Deaf:
+    """Engines whose words never come."""
+
+    async def words(self, config: Config, sound: bytes) -> str:
+        return await asyncio.Future()
+
+
+def test_the_sound_of_an_item_counts_as_engines_hear_it() -> None:
+    async def with_items() -> None:
+        traffic = Traffic()
+        places = Places(4, most_sound=8 * MB, traffic=traffic)
+        session = Session(Config.new(Limits()).changed(TELEPHONE, Limits()), Limits())
+        engines: Any = Deaf()
+        with places.one(Client()) as place:
+            tasks = Tasks(session, engines, place, Pace(LoopTime()), lambda: None, Outbox())
+            part = {"type": "input_audio", "audio": base64.b64encode(bytes(400 * KB)).decode()}
+            item = {"type": "message", "role": "user", "content": [part]}
+            for _ in range(2):
+                session.take(session.read(Fields({"type": "conversation.item.create", "item": item})))
+                tasks.begin(session.work.pop())
+            assert traffic.held == 8 * 400 * KB == place.sound  # the second would be more than half of all
+            failed = session.out[-1]["error"]["message"]
+            assert "3.1 MB of sound" in failed
+            assert "the limit is 4 MB" in failed
+            await tasks.end()
+            assert traffic.held == 0
+
+    asyncio.run(with_items())
