@@ -64,13 +64,20 @@ class RemoteLoop:
         self.runs.add(admitted, self._remote.run(work.request, work.cancel, work.prepared))
 
     def turn(self) -> list[Ended]:
-        """Pass on what has come; wait for more unless an answer has ended or every one waits for its reader."""
+        """Pass on what has come; wait for more unless an answer has ended or every one waits for its reader.
+
+        It does not wait behind a prompt that was read: the next one of its client may begin, and a call says nothing.
+        """
+        reading = self._reading()
         with wakes.held():  # nothing computes here
             ended, waiting = self.runs.advance()
-        if waiting and not ended:
+        if waiting and not ended and self._reading() == reading:
             self._remote.wait()
         self.failed |= self._remote.failed
         return ended
+
+    def _reading(self) -> int:
+        return sum(run.work.reads for run in self.runs)
 
     def idle_work(self) -> Iterator[None]:
         return self._remote.idle_work()

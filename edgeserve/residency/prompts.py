@@ -38,7 +38,7 @@ class Reading:
     """The prompts that answers under way have still to read."""
 
     def __init__(self, under_way: Iterable[Work]) -> None:
-        self._unread = [work for work in under_way if work.prompt and not work.told]
+        self._unread = [work for work in under_way if work.reads]
 
     def leaves_turn(self, work: Work) -> bool:
         """Whether a prompt would be read now: no long one of its client is under way, or all are twice as long.

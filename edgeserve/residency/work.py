@@ -139,6 +139,11 @@ class Work:
         """Whether the answer needs the whole context."""
         return self.reduced is not None
 
+    @property
+    def reads(self) -> bool:
+        """Whether a long prompt has still to be read."""
+        return bool(self.prompt) and not self.told
+
     def let_go(self) -> None:
         """Forget the request and the reader, behind the end: errors and readers know the work, and it knows them.
 

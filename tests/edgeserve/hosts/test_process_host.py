@@ -19,15 +19,17 @@ from support.server import lower, until
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Cancelled, EngineFailure, Restarting
 from edgeserve.hosts import link, watch
-from edgeserve.hosts.process_host import ProcessHost
+from edgeserve.hosts.process_host import ProcessHost, RemoteLoop
+from edgeserve.hosts.runs import Runs
 from edgeserve.hosts.steps import WORKER
-from edgeserve.messages import ChatRequest, Message, TextEvent, TextPart, TextRequest, TokenEvent
+from edgeserve.messages import ChatEvent, ChatRequest, Message, ReadEvent, TextEvent, TextPart, TextRequest, TokenEvent
 from edgeserve.named import make_engine
 from edgeserve.processes import child
 from edgeserve.processes.launcher import Launcher, make_launcher
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Pressure
 from edgeserve.residency.weight import WINDOW, weigh
+from edgeserve.residency.work import Admitted, Work
 from edgeserve.units import KB
 
 
@@ -266,3 +268,17 @@ class TestProcessHost(HostContract):
         sizes = [(len(one.text), len(one.pieces)) for one in events if isinstance(one, TextEvent)]
         assert sizes == [(0, 400_000), *[(len(spaces), 0)] * 3]
         assert self.worker(gate) == worker
+
+
+@pytest.mark.parametrize("event", [ReadEvent(), TokenEvent("a")])
+def test_others_may_begin_as_soon_as_a_prompt_was_read(event: ChatEvent) -> None:
+    """A long prompt of the same client waited for all of a call of a tool, 70 s: the worker sends no more before."""
+    remote, work = Mock(failed=False), Work(ask("one"), lambda item: None, prompt=600)
+    remote.run.return_value = iter([None, event, None, None])
+    loop = RemoteLoop(remote, Runs(lambda: None, lambda: 0.0), batches=True)
+    loop.begin(Admitted(work, 0.0))
+    waits = []
+    for _ in range(3):
+        assert loop.turn() == []
+        waits.append(remote.wait.call_count)
+    assert waits == [1, 1, 2]
