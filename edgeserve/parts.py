@@ -88,11 +88,11 @@ class Makers:
         )
 
     def _places(self) -> Any:
-        from edgeserve.api.places import Places, most_sound
+        from edgeserve.api.places import Places, most_kept
 
         governor = self._pool.governor
-        most = most_sound(governor.probe.known().total)
-        return Places(self._config.server.live_sessions, most_sound=most, traffic=governor.accounts.traffic)
+        most = most_kept(governor.probe.known().total)
+        return Places(self._config.server.live_sessions, most_kept=most, traffic=governor.accounts.traffic)
 
     def _listeners(self) -> Any:
         from edgeserve.api.places import Places

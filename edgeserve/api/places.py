@@ -15,16 +15,16 @@ from edgeserve.units import MB
 
 SILENT_SECONDS = 60.0
 """A session without events for so long gives its place to a client that has fewer."""
-SOUND_BYTES, SOUND_MEMORY = 96 * MB, 8
-"""Bytes of sound that all sessions keep until it is heard, and bytes of the machine's memory for each of them.
+KEPT_BYTES, KEPT_SHARE = 96 * MB, 8
+"""Bytes that all sessions keep, of sound and of their items, and bytes of the machine's memory for each of them.
 
 Clients share them; one has half of them at most. The budget leaves as much to clients beside all engines.
 """
 
 
-def most_sound(memory: int) -> int:
-    """Bytes of sound that sessions may keep on a machine of so many bytes."""
-    return min(SOUND_BYTES, memory // SOUND_MEMORY)
+def most_kept(memory: int) -> int:
+    """Bytes that sessions may keep on a machine of so many bytes."""
+    return min(KEPT_BYTES, memory // KEPT_SHARE)
 
 
 class Place:
@@ -34,8 +34,8 @@ class Place:
         self.client, self.groups = client.group, client.groups
         self.lost = asyncio.Event()
         """Whether the session must end, since its place has been given away."""
-        self.sound = 0
-        """Bytes of sound that the session keeps."""
+        self.held = 0
+        """Bytes that the session keeps."""
         self._places, self._kept = places, Kept(places.traffic)
         self.touch()
 
@@ -43,26 +43,26 @@ class Place:
         """Note that the session is in use."""
         self.last_used = self._places.clock()
 
-    def keep(self, sound: int) -> None:
-        """Count the bytes of sound that the session keeps from now on. Raises Busy for more than the client may have.
+    def keep(self, size: int) -> None:
+        """Count the bytes that the session keeps from now on. Raises Busy for more than the client may have.
 
         The count stays as it was then.
         """
-        if sound > self.sound:
-            self._places.check_sound(self, sound)
-        self.count(sound)
+        if size > self.held:
+            self._places.check(self, size)
+        self.count(size)
 
-    def count(self, sound: int) -> None:
+    def count(self, size: int) -> None:
         """Count the bytes that the session keeps from now on, however many."""
-        self.sound = sound
-        self._kept.count(sound)
+        self.held = size
+        self._kept.count(size)
 
 
 class Places:
     """At most ``limit`` sessions at once; one client has a share of them (``has_share``).
 
     ``words``: what the sessions are. ``remedy``: what a refused client may do. ``clock`` counts seconds.
-    ``most_sound``: bytes of sound that all sessions may keep, which ``traffic`` counts.
+    ``most_kept``: bytes that all sessions may keep, which ``traffic`` counts.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class Places:
         remedy: str = "close one, or raise live_sessions in models.toml",
         clock: Callable[[], float] = time.monotonic,
         *,
-        most_sound: int = SOUND_BYTES,
+        most_kept: int = KEPT_BYTES,
         traffic: Traffic | None = None,
     ) -> None:
         self.clock, self.traffic = clock, traffic or Traffic()
-        self._limit, self._most_sound = limit, most_sound
+        self._limit, self.most_kept = limit, most_kept
         self._words, self._remedy = words, remedy
         self._open: list[Place] = []
 
@@ -96,13 +96,13 @@ class Places:
             if place in self._open:
                 self._open.remove(place)
 
-    def check_sound(self, asking: Place, sound: int) -> None:
+    def check(self, asking: Place, size: int) -> None:
         """Raises Busy where a session may not keep so many bytes."""
-        others = sum(one.sound for one in self._open if one.client == asking.client and one is not asking)
-        share = self._most_sound // max(2, len({one.client for one in self._open}))
-        if others + sound > share:
-            text = f"your conversations keep {(others + asking.sound) / MB:.1f} MB of sound until it is heard, and the"
-            text += f" limit is {share / MB:.0f} MB; this was not taken in: commit or clear what waits, or send slower"
+        others = sum(one.held for one in self._open if one.client == asking.client and one is not asking)
+        share = self.most_kept // max(2, len({one.client for one in self._open}))
+        if others + size > share:
+            text = f"your conversations keep {(others + asking.held) / MB:.1f} MB of sound and items, and the limit is"
+            text += f" {share / MB:.0f} MB; this was not taken in: commit, clear or delete some, or send slower"
             raise Busy(text, retry_after=2)
 
     def _make_room(self, groups: Groups) -> None:

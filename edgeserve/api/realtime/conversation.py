@@ -20,6 +20,8 @@ class Conversation:
 
     def __init__(self, tell: Tell) -> None:
         self.items: list[Item] = []
+        self.held = 0
+        """Bytes of the items, about."""
         self._tell = tell
 
     @property
@@ -69,6 +71,7 @@ class Conversation:
     def remove(self, name: str) -> None:
         """Raises InvalidRequest for an item that is not there."""
         self.items.remove(self.find(name))
+        self._measure()
         self._tell("conversation.item.deleted", item_id=name)
 
     def crowd_out(self, kept: Item) -> None:
@@ -84,8 +87,12 @@ class Conversation:
         if gone:
             out = set(map(id, gone))
             self.items = [one for one in self.items if id(one) not in out]
+        self._measure()
         for one in gone:
             self._tell("conversation.item.deleted", item_id=one.id)
+
+    def _measure(self) -> None:
+        self.held = sum(one.held for one in self.items)
 
     def _before(self, at: int) -> str | None:
         return self.items[at - 1].id if at else None

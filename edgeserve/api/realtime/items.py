@@ -23,6 +23,8 @@ from edgeserve.talk.spoken import Spoken
 MAX_PARTS = 64
 PART_CHARS = 64
 """Characters that a part counts as beside its text."""
+CHAR_BYTES = 4
+"""Bytes of a character of any text at most."""
 ROLES: Mapping[str, Role] = MappingProxyType({"system": "system", "user": "user", "assistant": "assistant"})
 TEXTS = ("input_text", "output_text", "text")
 SOUNDS = ("input_audio", "output_audio", "audio")
@@ -72,6 +74,11 @@ class Item:
     def size(self) -> int:
         """Characters that the item keeps; each part counts as some, since an empty one takes memory, too."""
         return len(self.text) + len(self.arguments) + len(self.output) + PART_CHARS * len(self.content)
+
+    @property
+    def held(self) -> int:
+        """Bytes of its texts and pictures, about."""
+        return CHAR_BYTES * self.size + sum(map(len, self.pictures.values()))
 
     def message(self, pictures: Mapping[int, ImagePart] = MappingProxyType({})) -> Message | None:
         """The item as engines read it; None for one that says nothing. ``pictures``: the checked ones."""

@@ -124,6 +124,7 @@ class Talk:
             self._place.touch()
             await self._take(message)
             self._follow()
+            self._tasks.count()
             await self._until_room()
 
     async def _until_room(self) -> None:
@@ -141,6 +142,8 @@ class Talk:
                 command = self._session.read(fields)
             await self._engines.look(command)
             if not isinstance(command, commands.Append):
+                if isinstance(command, commands.Create):
+                    self._tasks.keep(len(message["text"]))
                 async with self._pace.piece():
                     self._session.take(command)
             if command.ignored:
@@ -162,7 +165,6 @@ class Talk:
                 self._session.hear(piece)
                 self._follow()
             await self._until_room()
-        self._tasks.let_go()
 
     def _follow(self) -> None:
         """Do the work that the session asks for, and send its events."""

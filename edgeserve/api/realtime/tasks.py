@@ -38,7 +38,7 @@ ASK_AGAIN, MOST_QUESTIONS = 0.25, 8
 
 
 class Tasks:
-    """``place``: counts the sound that the session keeps. ``follow``: send the events that the session has now."""
+    """``place``: counts the bytes that the session keeps. ``follow``: send the events that the session has now."""
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class Tasks:
         self._session, self._engines, self._place = session, engines, place
         self._pace, self._follow, self._outbox = pace, follow, outbox
         self._draft: asyncio.Task[str] | None = None
+        self._drafted_bytes = 0
         self._ahead: asyncio.Task[None] | None = None
         """Reads the prompt of the coming answer."""
         self._detecting: asyncio.Task[None] | None = None
@@ -65,18 +66,20 @@ class Tasks:
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def keep(self, coming: int) -> None:
-        """Count the sound that comes, in bytes as engines hear it. Raises Busy where the client keeps too much."""
+        """Count what comes, sound in bytes as engines hear it. Raises Busy where the client keeps too much."""
         self._place.keep(self._kept + coming)
 
-    def let_go(self) -> None:
-        """Count what is left of the sound."""
-        self._place.keep(min(self._kept, self._place.sound))
+    def count(self) -> None:
+        """Count what the session keeps now."""
+        self._place.count(self._kept)
 
     @property
     def _kept(self) -> int:
-        """Bytes of sound that the session keeps."""
+        """Bytes that the session keeps: sound, and the items of its conversation."""
         live = self._overhearing.size if self._overhearing else 0
-        return int(self._session.buffer.seconds * SECOND) + sum(self._settling.values()) + live
+        draft = self._drafted_bytes if self._draft is not None and not self._draft.done() else 0
+        sound = int(self._session.buffer.seconds * SECOND) + sum(self._settling.values()) + live + draft
+        return sound + self._session.conversation.held
 
     async def watch(self) -> None:
         """Wait until the work fails by no error of the engines, and raise that."""
@@ -109,7 +112,7 @@ class Tasks:
                     self._detecting = self._start(self._detected())
             case Draft():
                 self._drop_draft()
-                self._draft = self._start(self._drafted(work.sound))
+                self._draft, self._drafted_bytes = self._start(self._drafted(work.sound)), len(work.sound)
             case Overhear():
                 self._overhear(work)
             case Undraft():
@@ -144,7 +147,7 @@ class Tasks:
 
     def _forget(self, settled: asyncio.Task[None]) -> None:
         del self._settling[settled]
-        self.let_go()
+        self.count()
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.cases import each
 from support.gates import Clock
 
-from edgeserve.api.places import SILENT_SECONDS, SOUND_BYTES, Place, Places, most_sound
+from edgeserve.api.places import KEPT_BYTES, SILENT_SECONDS, Place, Places, most_kept
 from edgeserve.clients import Client
 from edgeserve.errors import Busy
 from edgeserve.memory.traffic import Traffic
@@ -56,8 +56,8 @@ def test_another_key_at_the_same_address_is_another_client() -> None:
         with pytest.raises(Busy, match="2 conversations of yours"):
             opened.enter_context(places.one(Client("one", "10.0.0.1")))
         other = opened.enter_context(places.one(Client("other", "10.0.0.1")))
-        held[0].keep(SOUND_BYTES // 2)
-        other.keep(SOUND_BYTES // 2)
+        held[0].keep(KEPT_BYTES // 2)
+        other.keep(KEPT_BYTES // 2)
 
 
 def test_a_silent_session_of_the_client_with_the_most_gives_its_place_away() -> None:
@@ -83,23 +83,23 @@ def test_a_client_has_half_of_the_sound_and_less_where_more_clients_speak() -> N
     places = Places(16)
     with contextlib.ExitStack() as opened:
         one, other = (opened.enter_context(places.one(client(1))) for _ in range(2))
-        one.keep(SOUND_BYTES // 2)
-        with pytest.raises(Busy, match=r"keep 48\.0 MB of sound"):
+        one.keep(KEPT_BYTES // 2)
+        with pytest.raises(Busy, match=r"keep 48\.0 MB of sound and items"):
             other.keep(1)
-        assert other.sound == 0
+        assert other.held == 0
         one.keep(100)
-        other.keep(SOUND_BYTES // 2 - 100)
+        other.keep(KEPT_BYTES // 2 - 100)
         for number in (2, 3):
-            opened.enter_context(places.one(client(number))).keep(SOUND_BYTES // 3)
+            opened.enter_context(places.one(client(number))).keep(KEPT_BYTES // 3)
         with pytest.raises(Busy, match="limit is 32 MB"):
-            other.keep(other.sound + 1)
+            other.keep(other.held + 1)
         other.keep(10)
-        other.keep(SOUND_BYTES // 3 - 100)
+        other.keep(KEPT_BYTES // 3 - 100)
 
 
 def test_the_sound_that_sessions_keep_is_no_memory_of_the_server_itself() -> None:
     traffic = Traffic()
-    places = Places(16, most_sound=most_sound(400 * MB), traffic=traffic)
+    places = Places(16, most_kept=most_kept(400 * MB), traffic=traffic)
     with places.one(client(1)) as one, places.one(client(1)) as other:
         one.keep(20 * MB)
         other.keep(2 * MB)
@@ -109,10 +109,10 @@ def test_the_sound_that_sessions_keep_is_no_memory_of_the_server_itself() -> Non
         one.keep(MB)
         assert traffic.held == 3 * MB
     assert traffic.held == 0
-    assert most_sound(16_000 * MB) == SOUND_BYTES
+    assert most_kept(16_000 * MB) == KEPT_BYTES
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, SOUND_BYTES)), max_size=40))
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, KEPT_BYTES)), max_size=40))
 def test_no_client_ever_keeps_more_than_half_of_the_sound(steps: list[tuple[int, int, int]]) -> None:
     places = Places(16)
     with contextlib.ExitStack() as opened:
@@ -123,6 +123,5 @@ def test_no_client_ever_keeps_more_than_half_of_the_sound(steps: list[tuple[int,
                     mine[who, number] = opened.enter_context(places.one(client(who)))
                 mine[who, number].keep(size)
             assert all(
-                sum(one.sound for (whose, _), one in mine.items() if whose == who) <= SOUND_BYTES // 2
-                for who in range(4)
+                sum(one.held for (whose, _), one in mine.items() if whose == who) <= KEPT_BYTES // 2 for who in range(4)
             )

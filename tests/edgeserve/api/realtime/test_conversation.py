@@ -99,7 +99,19 @@ def test_what_is_crowded_out_is_the_oldest_and_no_more_than_needed(given: list[t
     assert [one for one in items if one not in gone] == conversation.items
     left = sum(one.size for one in conversation.items)
     assert left <= Conversation.CHARS
+    assert conversation.held == 4 * left
     if gone:
         assert left + gone[-1].size > Conversation.CHARS
         order = sorted(items[:-1], key=lambda one: one.role == "system")
         assert gone == order[: len(gone)]
+
+
+def test_items_count_with_their_pictures() -> None:
+    conversation = Conversation(Events())
+    seen = Item("a", role="user", content=[{"type": "input_image"}], pictures={0: bytes(1000)})
+    for item in (seen, message("b", 36)):
+        conversation.add(item)
+        conversation.crowd_out(item)
+    assert conversation.held == 4 * 64 + 1000 + 4 * (64 + 36)
+    conversation.remove("a")
+    assert conversation.held == 400

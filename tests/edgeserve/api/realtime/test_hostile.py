@@ -18,7 +18,7 @@ from support.gates import engine_of
 from support.server import fake_pool, serving, until
 from support.sound import silence, speech
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
@@ -33,6 +33,7 @@ from edgeserve.api.realtime.work import Settle
 from edgeserve.clients import Client
 from edgeserve.errors import EdgeserveError, EngineFailure
 from edgeserve.talk.forms import FORMS, PIECE
+from edgeserve.units import MB
 
 MULAW = FORMS["audio/pcmu"]
 NAMES = sorted({*NEW, *NEW["audio"], *NEW["audio"]["input"], *NEW["audio"]["output"], *beta.OF_INPUT, *beta.OF_OUTPUT})
@@ -224,6 +225,27 @@ def test_a_silent_session_makes_room_for_another_client() -> None:
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1001
         until(lambda: len(places) == 0)
+
+
+def test_items_of_many_conversations_are_refused_where_their_client_keeps_too_much() -> None:
+    """12 sessions full of texts took 22 MB of the serving process, which nobody counted."""
+    text = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x" * 250_000}]}
+    create = json.dumps({"type": "conversation.item.create", "item": text})
+    with serving(fake_pool(["llm", "asr", "tts"])) as running:
+        running.app.state.places.most_kept = 2 * MB
+        traffic = running.pool.governor.accounts.traffic
+        with connect(url(running)) as first, connect(url(running)) as second:
+            for socket, answers in ((first, "conversation.item.done"), (second, "error")):
+                socket.send(create)
+                until_type(socket, answers)
+            until(lambda: traffic.held == 4 * (250_000 + 64))
+        until(lambda: traffic.held == 0)
+
+
+def until_type(socket: ClientConnection, kind: str) -> dict[str, Any]:
+    while (event := json.loads(socket.recv(timeout=10)))["type"] != kind:
+        pass
+    return event
 
 
 @examples(30)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import Any
+from typing import Any, cast
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
@@ -13,6 +13,7 @@ from edgeserve.api.realtime.config import Config
 from edgeserve.api.realtime.outbox import Outbox
 from edgeserve.api.realtime.session import Session
 from edgeserve.api.realtime.tasks import Tasks
+from edgeserve.api.realtime.work import Draft, Undraft
 from edgeserve.clients import Client
 from edgeserve.live.pace import LoopTime, Pace
 from edgeserve.memory.traffic import Traffic
@@ -31,7 +32,7 @@ class Deaf:
 def test_the_sound_of_an_item_counts_as_engines_hear_it() -> None:
     async def with_items() -> None:
         traffic = Traffic()
-        places = Places(4, most_sound=8 * MB, traffic=traffic)
+        places = Places(4, most_kept=8 * MB, traffic=traffic)
         session = Session(Config.new(Limits()).changed(TELEPHONE, Limits()), Limits())
         engines: Any = Deaf()
         with places.one(Client()) as place:
@@ -41,11 +42,31 @@ def test_the_sound_of_an_item_counts_as_engines_hear_it() -> None:
             for _ in range(2):
                 session.take(session.read(Fields({"type": "conversation.item.create", "item": item})))
                 tasks.begin(session.work.pop())
-            assert traffic.held == 8 * 400 * KB == place.sound  # the second would be more than half of all
+            tasks.count()
+            kept = 8 * 400 * KB + session.conversation.held  # the second would be more than half of all
+            assert traffic.held == kept == place.held
             failed = session.out[-1]["error"]["message"]
-            assert "3.1 MB of sound" in failed
+            assert "3.1 MB of sound and items" in failed
             assert "the limit is 4 MB" in failed
             await tasks.end()
-            assert traffic.held == 0
+        assert traffic.held == 0
 
     asyncio.run(with_items())
+
+
+def test_the_copy_of_a_draft_counts_while_it_is_heard() -> None:
+    async def with_draft() -> None:
+        traffic = Traffic()
+        session, engines = Session(Config.new(Limits()), Limits()), cast(Any, Deaf())
+        with Places(4, traffic=traffic).one(Client()) as place:
+            tasks = Tasks(session, engines, place, Pace(LoopTime()), lambda: None, Outbox())
+            for size in (3000, 2000):
+                tasks.begin(Draft(bytes(size)))
+                tasks.count()
+                assert traffic.held == size
+            tasks.begin(Undraft())
+            tasks.count()
+            assert traffic.held == 0
+            await tasks.end()
+
+    asyncio.run(with_draft())
