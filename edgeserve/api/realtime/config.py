@@ -9,7 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from edgeserve.api.fields import Fields, clipped
+from edgeserve.api.json_body import VALUE_BYTES, values
 from edgeserve.api.limits import Limits
+from edgeserve.api.realtime.items import CHAR_BYTES
 from edgeserve.api.realtime.shape import Detection, Input, Output, Settings, SoundForm, Transcription
 from edgeserve.dataclass import dataclass
 from edgeserve.errors import InvalidRequest, TooLarge
@@ -55,10 +57,11 @@ NEW: Mapping[str, Any] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Checked settings. ``written``: the object as the client reads it."""
+    """Checked settings. ``written``: the object as the client reads it. ``held``: bytes of changed ones, at most."""
 
     written: Mapping[str, Any]
     settings: Settings
+    held: int = 0
 
     @classmethod
     def new(cls, limits: Limits, model: str = "", *, transcription: bool = False) -> Config:
@@ -74,10 +77,11 @@ class Config:
     def changed(self, change: Mapping[str, Any], limits: Limits, path: str = "session") -> Config:
         """The settings with a change; nested objects merge. Raises InvalidRequest and TooLarge."""
         written = merged(self.written, change)
-        if (size := len(json.dumps(written))) > MAX_BYTES:
+        data = json.dumps(written).encode()
+        if (size := len(data)) > MAX_BYTES:
             raise TooLarge(f"{path} would have {size} bytes; the limit is {MAX_BYTES}: shorten instructions or tools")
         settings = Settings(Fields(written, f"{path}."), limits)
-        config = Config(written, settings)
+        config = Config(written, settings, CHAR_BYTES * size + VALUE_BYTES * values(data))
         config.check(path)
         return config
 

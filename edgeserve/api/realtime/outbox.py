@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -17,16 +18,17 @@ class Outbox:
 
     def __init__(self) -> None:
         self._waiting: deque[str] = deque()
-        self._bytes = 0
+        self.held = 0
+        """Bytes of events that wait."""
         self._news, self._free = asyncio.Event(), asyncio.Event()
         self._free.set()
 
     def put(self, event: dict[str, Any]) -> None:
         text = json.dumps(event, ensure_ascii=False)
         self._waiting.append(text)
-        self._bytes += len(text)
+        self.held += sys.getsizeof(text)
         self._news.set()
-        if self._bytes > MAX_BYTES:
+        if self.held > MAX_BYTES:
             self._free.clear()
 
     async def room(self) -> None:
@@ -34,14 +36,16 @@ class Outbox:
         await asyncio.sleep(0)
         await self._free.wait()
 
-    async def run(self, send: Callable[[str], Awaitable[None]]) -> None:
-        """Send what comes, until cancelled."""
+    async def run(self, send: Callable[[str], Awaitable[None]], sent: Callable[[], None] = lambda: None) -> None:
+        """Send what comes, until cancelled. ``sent`` is called after each event."""
         while True:
             await self._news.wait()
             while self._waiting:
                 text = self._waiting.popleft()
                 await send(text)
-                self._bytes -= len(text)
-                if self._bytes <= MAX_BYTES:
+                self.held -= sys.getsizeof(text)
+                del text  # the last one would stay until the next comes
+                if self.held <= MAX_BYTES:
                     self._free.set()
+                sent()
             self._news.clear()

@@ -19,6 +19,7 @@ from edgeserve.api.realtime import beta, commands
 from edgeserve.api.realtime.config import Config
 from edgeserve.api.realtime.engines import Engines
 from edgeserve.api.realtime.frames import read_frame
+from edgeserve.api.realtime.keeping import Keeping
 from edgeserve.api.realtime.outbox import Outbox
 from edgeserve.api.realtime.pictures import Pictures
 from edgeserve.api.realtime.refusal import words
@@ -83,13 +84,14 @@ class Talk:
         self._place, self._pace = place, pace
         self._is_beta = BETA in socket.headers.get("openai-beta", "")
         self._outbox = Outbox()
-        self._tasks = Tasks(session, engines, place, pace, self._follow, self._outbox)
+        self._keeping = Keeping(session, place, self._outbox)
+        self._tasks = Tasks(session, engines, self._keeping, pace, self._follow, self._outbox)
 
     async def run(self) -> None:
         """Serve the connection until either side ends it."""
         self._session.begin()
         self._follow()
-        doors = (self._outbox.run(self._send), self._read(), self._give_way(), self._tasks.watch())
+        doors = (self._outbox.run(self._send, self._keeping.count), self._read(), self._give_way(), self._tasks.watch())
         tasks = [asyncio.ensure_future(one) for one in doors]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -123,8 +125,9 @@ class Talk:
                 return
             self._place.touch()
             await self._take(message)
+            del message  # a silent session would keep its last frame
             self._follow()
-            self._tasks.count()
+            self._keeping.taken()
             await self._until_room()
 
     async def _until_room(self) -> None:
@@ -142,8 +145,7 @@ class Talk:
                 command = self._session.read(fields)
             await self._engines.look(command)
             if not isinstance(command, commands.Append):
-                if isinstance(command, commands.Create):
-                    self._tasks.keep(len(message["text"]))
+                self._keeping.take(message["text"], freely=not isinstance(command, commands.Update))
                 async with self._pace.piece():
                     self._session.take(command)
             if command.ignored:
@@ -157,7 +159,7 @@ class Talk:
     async def _hear(self, command: commands.Append) -> None:
         """Take sound in. Raises InvalidRequest, and Busy where this client's sessions keep too much sound."""
         pieces = self._session.pieces(command)
-        self._tasks.keep(self._session.config.source.heard(len(command.audio)))
+        self._keeping.keep(self._session.config.source.heard(len(command.audio)))
         while True:
             async with self._pace.piece():
                 if (piece := next(pieces, None)) is None:

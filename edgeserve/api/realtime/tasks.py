@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from edgeserve.api.places import Place
 from edgeserve.api.realtime.engines import Engines
+from edgeserve.api.realtime.keeping import Keeping
 from edgeserve.api.realtime.outbox import Outbox
 from edgeserve.api.realtime.refusal import words
 from edgeserve.api.realtime.response import Response
@@ -38,25 +38,23 @@ ASK_AGAIN, MOST_QUESTIONS = 0.25, 8
 
 
 class Tasks:
-    """``place``: counts the bytes that the session keeps. ``follow``: send the events that the session has now."""
+    """``keeping``: of the session. ``follow``: send the events that the session has now."""
 
     def __init__(
         self,
         session: Session,
         engines: Engines,
-        place: Place,
+        keeping: Keeping,
         pace: Pace,
         follow: Callable[[], None],
         outbox: Outbox,
     ) -> None:
-        self._session, self._engines, self._place = session, engines, place
+        self._session, self._engines, self._keeping = session, engines, keeping
         self._pace, self._follow, self._outbox = pace, follow, outbox
         self._draft: asyncio.Task[str] | None = None
-        self._drafted_bytes = 0
         self._ahead: asyncio.Task[None] | None = None
         """Reads the prompt of the coming answer."""
         self._detecting: asyncio.Task[None] | None = None
-        self._overhearing: Overhearing | None = None
         self._overheard = ""
         """Id of the item whose turn is overheard."""
         self._settling: dict[asyncio.Task[None], int] = {}
@@ -64,22 +62,6 @@ class Tasks:
         self._answers: list[asyncio.Task[None]] = []
         """The answer under way, behind answers that were cancelled and have not let go of their engines."""
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def keep(self, coming: int) -> None:
-        """Count what comes, sound in bytes as engines hear it. Raises Busy where the client keeps too much."""
-        self._place.keep(self._kept + coming)
-
-    def count(self) -> None:
-        """Count what the session keeps now."""
-        self._place.count(self._kept)
-
-    @property
-    def _kept(self) -> int:
-        """Bytes that the session keeps: sound, and the items of its conversation."""
-        live = self._overhearing.size if self._overhearing else 0
-        draft = self._drafted_bytes if self._draft is not None and not self._draft.done() else 0
-        sound = int(self._session.buffer.seconds * SECOND) + sum(self._settling.values()) + live + draft
-        return sound + self._session.conversation.held
 
     async def watch(self) -> None:
         """Wait until the work fails by no error of the engines, and raise that."""
@@ -112,7 +94,7 @@ class Tasks:
                     self._detecting = self._start(self._detected())
             case Draft():
                 self._drop_draft()
-                self._draft, self._drafted_bytes = self._start(self._drafted(work.sound)), len(work.sound)
+                self._draft = self._start(self._drafted(work.sound), len(work.sound))
             case Overhear():
                 self._overhear(work)
             case Undraft():
@@ -121,7 +103,7 @@ class Tasks:
             case Settle():
                 self._settle(work)
             case Answer():
-                task = self._start(self._answered(work.response, tuple(self._answers)))
+                task = self._start(self._answered(work.response, tuple(self._answers)), self._keeping.coming)
                 self._answers.append(task)
                 task.add_done_callback(self._answers.remove)
             case Stop():
@@ -132,7 +114,7 @@ class Tasks:
         """Find the words of an item. The sound of one that a client wrote is refused as any that comes."""
         try:
             if work.form is not None:
-                self.keep(work.size)
+                self._keeping.keep(work.size)
         except Busy as error:
             self._session.not_transcribed(work.item, error)
             return
@@ -141,16 +123,19 @@ class Tasks:
         if draft is not None and not work.drafted:
             draft.cancel()
         before = next(reversed(self._settling), None)
-        task = self._start(self._settled(work, draft if work.drafted else None, before))
+        task = self._start(self._settled(work, draft if work.drafted else None, before), work.size)
         self._settling[task] = work.size
         task.add_done_callback(self._forget)
 
     def _forget(self, settled: asyncio.Task[None]) -> None:
         del self._settling[settled]
-        self.count()
+        self._keeping.count()
 
-    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def _start(self, work: Coroutine[Any, Any, Any], size: int = 0) -> asyncio.Task[Any]:
+        """``size``: bytes of what the work takes, which count until it has ended, however it does."""
         task = asyncio.create_task(work)
+        self._keeping.work[task] = size
+        task.add_done_callback(self._keeping.work.pop)
         task.add_done_callback(self._watch)
         return task
 
@@ -177,21 +162,21 @@ class Tasks:
             self._ahead.cancel()
 
     def _overhear(self, work: Overhear) -> None:
-        if self._overheard != work.item_id or self._overhearing is None:
+        if self._overheard != work.item_id or self._keeping.overhearing is None:
             self._stop_overhearing()
             session = self._engines.overhear(self._session.config)
             self._overheard = work.item_id
-            self._overhearing = Overhearing(session, functools.partial(self._tell_words, work.item_id))
-        self._overhearing.add(work.sound)
+            self._keeping.overhearing = Overhearing(session, functools.partial(self._tell_words, work.item_id))
+        self._keeping.overhearing.add(work.sound)
 
     def _tell_words(self, item_id: str, text: str) -> None:
         self._session.overheard(item_id, text)
         self._follow()
 
     def _stop_overhearing(self) -> None:
-        if self._overhearing is not None:
-            self._overhearing.close()
-            self._overhearing = None
+        if self._keeping.overhearing is not None:
+            self._keeping.overhearing.close()
+            self._keeping.overhearing = None
 
     async def _detected(self) -> None:
         """Ask the detector as long as sound waits for it. Where it gives no verdict in time, loudness decides.
