@@ -145,8 +145,8 @@ class Talk:
                 command = self._session.read(fields)
             await self._engines.look(command)
             if not isinstance(command, commands.Append):
-                self._keeping.take(message["text"], freely=not isinstance(command, commands.Update))
                 async with self._pace.piece():
+                    self._keeping.take(message["text"], freely=not isinstance(command, commands.Update))
                     self._session.take(command)
             if command.ignored:
                 told = logs.shortened(", ".join(command.ignored), 1000)
