@@ -67,7 +67,7 @@ class WholeContext:
             unbooked, passing = accounts.beside(readings, limit)
             residents = accounts.occupancies(readings)
             if not waits:  # nothing of others may hold it: the engine is down meanwhile, and answers nobody
-                passing, residents = 0, [_staying(one) if one.used else one for one in residents]
+                passing, residents = 0, [_staying(one) if one.busy else one for one in residents]
             return Case(need, residents, limit, accounts.policy, unbooked, passing=passing).wait_or_refuse()
 
 

@@ -172,6 +172,14 @@ def test_a_whole_context_waits_for_no_answer_of_another_engine() -> None:
         assert (llm.rung, llm.takes, world.waits) == (Rung.HOT, before, [])
 
 
+def test_a_whole_context_takes_the_memory_of_an_engine_whose_requests_only_wait() -> None:
+    """Speech had its turn behind a transcription, and nothing was answered: four prompts were refused meanwhile."""
+    world, llm = beside_speech()
+    world.residents["asr"].leases = 1
+    world.governor.release(world.governor.reserve(llm, Terms(whole=True)))
+    assert (llm.takes.private, world.residents["asr"].rung) == (700 * MB, Rung.WARM)
+
+
 def test_an_answer_at_rest_waits_for_the_whole_context_that_it_had() -> None:
     """It ended with the error of a prompt, because others had taken a smaller context and worked elsewhere."""
     world, llm = beside_speech()
