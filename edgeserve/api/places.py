@@ -34,10 +34,13 @@ class Place:
         self.client, self.groups = client.group, client.groups
         self.lost = asyncio.Event()
         """Whether the session must end, since its place has been given away."""
-        self.held = 0
-        """Bytes that the session keeps."""
         self._places, self._kept = places, Kept(places.traffic)
         self.touch()
+
+    @property
+    def held(self) -> int:
+        """Bytes that the session keeps."""
+        return self._kept.size
 
     def touch(self) -> None:
         """Note that the session is in use."""
@@ -54,7 +57,6 @@ class Place:
 
     def count(self, size: int) -> None:
         """Count the bytes that the session keeps from now on, however many."""
-        self.held = size
         self._kept.count(size)
 
 

@@ -69,12 +69,12 @@ class Kept:
     """Bytes that a session keeps from one message to the next, in ``traffic``. One thread counts them."""
 
     def __init__(self, traffic: Traffic) -> None:
-        self._traffic, self._size = traffic, 0
+        self._traffic, self.size = traffic, 0
 
     def count(self, size: int) -> None:
         """Count so many bytes from now on."""
-        if size > self._size:
-            self._traffic.come(size - self._size)
+        if size > self.size:
+            self._traffic.come(size - self.size)
         else:
-            self._traffic.go(self._size - size)
-        self._size = size
+            self._traffic.go(self.size - size)
+        self.size = size

@@ -10,11 +10,12 @@ from types import MappingProxyType
 from edgeserve.dataclass import dataclass
 from edgeserve.messages import INPUT_SAMPLE_RATE, AudioEvent
 from edgeserve.talk.companding import compression, expansion
+from edgeserve.talk.recorded import SAMPLE_BYTES
 from edgeserve.talk.resample import Resampler
 
 FULL = 32_768
-PIECE, SAMPLE_BYTES = 2_400, 4
-"""Samples between two turns of other tasks, some milliseconds of work; and bytes of one as engines hear it."""
+PIECE = 2_400
+"""Samples between two turns of other tasks: some milliseconds of work."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,10 @@ class Keeping:
         """The live words of the turn under way."""
 
     def take(self, event: str, *, freely: bool) -> None:
-        """Count an event with its values. ``freely``: where it has few bytes, too. Raises Busy as ``keep`` does."""
+        """Count an event with its values, as ``keep`` does and with its errors.
+
+        ``freely``: an event of few bytes is taken in without. What it leaves counts in ``taken``.
+        """
         size = sys.getsizeof(event) + VALUE_BYTES * values(event.encode())
         if not freely or size > FEW_BYTES:
             self.keep(size)
