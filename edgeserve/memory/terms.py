@@ -13,7 +13,7 @@ class Terms:
     - ``cancel``: set when nobody wants the request any more
     - ``arrived``: when the request came, on the accounts' clock; None: now
     - ``whole``: it needs the whole context. An engine that has less steps down first, where it fits once idle engines
-      make way
+      make way, and those whose answers rest
     - ``resumed``: a part of the answer has been given. It is refused as late as beside others' answers, and keeps the
       context that it had
     """

@@ -35,7 +35,8 @@ class WholeContext:
     def ask(self, entry: Entry, terms: Terms) -> None:
         """Have the engine come up with its whole context, where that fits.
 
-        For a prompt it moves idle engines alone. For texts that are read at once, it waits for engines at work, too.
+        For a prompt it moves idle engines, and those whose answers rest soon. For texts that are read at once, it waits
+        for all engines at work.
         Raises ShuttingDown.
         """
         if entry.hot is None:
@@ -66,8 +67,8 @@ class WholeContext:
             need = dataclasses.replace(need_of(entry), amount=entry.need + Amount(private=entry.shrunk - optional))
             unbooked, passing = accounts.beside(readings, limit)
             residents = accounts.occupancies(readings)
-            if not waits:  # nothing of others may hold it: the engine is down meanwhile, and answers nobody
-                passing, residents = 0, [_staying(one) if one.busy else one for one in residents]
+            if not waits:  # nothing of others may hold it for long: the engine is down meanwhile, and answers nobody
+                passing, residents = 0, [_staying(one) if one.busy and not one.rests else one for one in residents]
             return Case(need, residents, limit, accounts.policy, unbooked, passing=passing).wait_or_refuse()
 
 

@@ -121,6 +121,7 @@ class Queue:
             for work in self._whole:
                 self._whole.remove(work)
                 self._waiting.add(work)
+                work.patience = None
 
     def impatient(self, now: float) -> Iterator[Work]:
         """Take out the work that has waited ``WHOLE_SECONDS`` for the whole context beside others' answers."""

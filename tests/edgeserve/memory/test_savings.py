@@ -9,6 +9,7 @@ from support.cases import each
 from support.memory import FakeResident, ThriftyResident, World
 
 from edgeserve.engine import Rung
+from edgeserve.jobs import Job
 from edgeserve.memory.terms import Terms
 from edgeserve.units import MB
 
@@ -99,11 +100,11 @@ def test_a_step_down_that_keeps_a_cache_expects_the_rest_back() -> None:
     assert world.booked() == 20 * MB
 
 
-def beside_speech(*, pinned: bool = False) -> tuple[World, ThriftyResident]:
+def beside_speech(job: Job = "asr", *, pinned: bool = False) -> tuple[World, ThriftyResident]:
     """A model that became hot with a smaller context beside another engine."""
     llm = ThriftyResident("llm", 0, 700, context=300)
-    world = World(1000, llm, FakeResident("asr", 400, 100, pinned=pinned))
-    world.heat("asr")
+    world = World(1000, llm, FakeResident(job, 400, 100, pinned=pinned))
+    world.heat(job)
     world.later(60)
     assert world.heat("llm").takes.private < 700 * MB
     return world, llm
@@ -164,12 +165,22 @@ def test_a_whole_context_that_can_never_fit_leaves_the_engine_as_it_is() -> None
         assert (llm.rung, llm.takes, world.waits) == (Rung.HOT, before, [])
 
 
-def test_a_whole_context_waits_for_no_answer_of_another_engine() -> None:
-    """The engine had stepped down for it, and answered nobody until a long transcription had ended."""
-    world, llm = beside_speech()
+def test_a_whole_context_waits_for_no_answer_that_does_not_rest() -> None:
+    """The engine had stepped down for it, and answered nobody until a long answer had ended."""
+    world, llm = beside_speech("vision")
     before = llm.takes
-    with world.governor.reserve(world.residents["asr"]), world.governor.reserve(llm, Terms(whole=True)):
+    with world.governor.reserve(world.residents["vision"]), world.governor.reserve(llm, Terms(whole=True)):
         assert (llm.rung, llm.takes, world.waits) == (Rung.HOT, before, [])
+
+
+@each("job", ["asr", "tts", "embedding", "rerank", "speaker"])
+def test_a_whole_context_takes_its_turn_behind_an_answer_that_rests(job: Job) -> None:
+    """The prompt was refused where a speech of 0.2 s was under way at that moment."""
+    world, llm = beside_speech(job)
+    answer = world.begin(job)
+    world.on_wait = lambda: world.end(answer) if world.residents[job].leases else None
+    world.governor.release(world.governor.reserve(llm, Terms(whole=True)))
+    assert (llm.takes.private, len(world.waits)) == (700 * MB, 1)
 
 
 def test_a_whole_context_takes_the_memory_of_an_engine_whose_requests_only_wait() -> None:
