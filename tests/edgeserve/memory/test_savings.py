@@ -183,6 +183,29 @@ def test_a_whole_context_takes_its_turn_behind_an_answer_that_rests(job: Job) ->
     assert (llm.takes.private, len(world.waits)) == (700 * MB, 1)
 
 
+def test_a_whole_context_waits_for_the_answer_that_rests_where_that_is_enough() -> None:
+    """The plan chose the engine whose answer had been under way for longer: the model was down until its end."""
+    llm = ThriftyResident("llm", 0, 700, context=300)
+    world = World(1000, llm, FakeResident("vision", 200, 100), FakeResident("asr", 200, 100))
+    for name in ("asr", "vision", "llm"):
+        world.heat(name)
+    world.later(60)
+    picture = world.begin("vision")
+    world.later(60)
+    sound = world.begin("asr")
+    world.later(60)
+    ways = []
+
+    def on_wait() -> None:
+        ways.extend(one.way for one in world.governor.accounts.tickets)
+        world.end(sound)
+
+    world.on_wait = on_wait
+    world.governor.release(world.governor.reserve(llm, Terms(whole=True)))
+    assert (llm.takes.private, ways) == (700 * MB, [{"asr"}])
+    world.end(picture)
+
+
 def test_a_whole_context_takes_the_memory_of_an_engine_whose_requests_only_wait() -> None:
     """Speech had its turn behind a transcription, and nothing was answered: four prompts were refused meanwhile."""
     world, llm = beside_speech()
