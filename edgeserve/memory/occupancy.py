@@ -73,6 +73,11 @@ class Occupancy:
         return dataclasses.replace(self, held=self.held - self.requests, requests=NOTHING)
 
     @property
+    def lasts(self) -> bool:
+        """True while an answer that does not rest is under way. It may last for minutes."""
+        return self.busy and not self.rests
+
+    @property
     def used(self) -> bool:
         """True while requests hold, or use, the engine."""
         return self.busy or self.leases > 0

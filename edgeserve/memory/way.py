@@ -76,13 +76,8 @@ def turn(
 
 
 def held_up(way: Collection[str], residents: Iterable[Occupancy]) -> bool:
-    """Whether an answer that does not rest is under way in one of these engines. It may last for minutes."""
-    return any(one.id in way and _lasts(one) for one in residents)
-
-
-def _lasts(one: Occupancy) -> bool:
-    """Whether an answer is under way that does not rest."""
-    return one.busy and not one.rests
+    """Whether an answer that does not rest is under way in one of these engines."""
+    return any(one.id in way and one.lasts for one in residents)
 
 
 def _own(claim: Claim, residents: Iterable[Occupancy]) -> Occupancy:
@@ -222,8 +217,8 @@ def _orders(claim: Claim, residents: Sequence[Occupancy], rules: Rules) -> Itera
 
     1. Idle ones past their grace time, least recently used first.
     2. All idle ones.
-    3. One by one those in use: first who makes way already, last who has an answer that does not rest, and before them
-       who has not been hot for long.
+    3. One by one those in use: first who makes way already. Last are those with an answer that does not rest, and
+       before them those that have not been hot for long.
     """
     idle = _idle(residents, claim.need)
     calm = [one.id for one in idle if one.may_step_down(rules.now, rules.policy)]
@@ -235,7 +230,7 @@ def _orders(claim: Claim, residents: Sequence[Occupancy], rules: Rules) -> Itera
         yield tuple(order)
     # 3.
     used = [one for one in _others(residents, claim.need) if one.used]
-    used.sort(key=lambda one: (one.id not in claim.way, _lasts(one), one.kept(rules.now), not one.waits, one.last_used))
+    used.sort(key=lambda one: (one.id not in claim.way, one.lasts, one.kept(rules.now), not one.waits, one.last_used))
     for one in used:
         order.append(one.id)
         yield tuple(order)

@@ -36,8 +36,7 @@ class WholeContext:
         """Have the engine come up with its whole context, where that fits.
 
         For a prompt it moves idle engines, and those whose answers rest soon. For texts that are read at once, it waits
-        for all engines at work.
-        Raises ShuttingDown.
+        for all engines at work. Raises ShuttingDown.
         """
         if entry.hot is None:
             return
@@ -68,7 +67,7 @@ class WholeContext:
             unbooked, passing = accounts.beside(readings, limit)
             residents = accounts.occupancies(readings)
             if not waits:  # nothing of others may hold it for long: the engine is down meanwhile, and answers nobody
-                passing, residents = 0, [_staying(one) if one.busy and not one.rests else one for one in residents]
+                passing, residents = 0, [_staying(one) if one.lasts else one for one in residents]
             return Case(need, residents, limit, accounts.policy, unbooked, passing=passing).wait_or_refuse()
 
 
